@@ -1,0 +1,115 @@
+"""Budgets: limits with the figures they were derived from, for lecture x variant x platform."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_lecturecheck.metric import Method, Metric, Unit
+from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.units import MIB
+from pytest_lecturecheck.variant import DEFAULT_VARIANT
+
+LIMITED_BY_DEFAULT: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL)
+"""The metrics that get a limit when they are recorded; the others are kept as figures seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """
+    How a limit is derived from the figures seen.
+
+    Memory: the larger of ``highest x (1 + memory_fraction)`` and ``highest + memory_slack_bytes``.
+    Time: ``highest x time_factor + time_slack_seconds``.
+    """
+
+    memory_fraction: float = 0.10
+    memory_slack_bytes: int = 64 * MIB
+    time_factor: float = 2.0
+    time_slack_seconds: float = 10.0
+
+    def limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
+        """Derive the limit of ``metric`` from the figures ``seen`` (at least one)."""
+        highest = max(seen)
+        if metric.unit is Unit.SECONDS:
+            return highest * self.time_factor + self.time_slack_seconds
+        if metric.unit is Unit.BYTES:
+            return max(highest * (1 + self.memory_fraction), highest + self.memory_slack_bytes)
+        return highest * (1 + self.memory_fraction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricBudget:
+    """
+    What is known and allowed for one metric of one lecture.
+
+    Attributes:
+        metric: the quantity.
+        limit: highest value allowed (inclusive), or ``None`` where only figures are kept.
+        seen: the figures of the recorded runs, in order.
+        method: how those were had (the weakest of them), or ``None`` for a limit that was only set by hand.
+        hand_set: a person chose the limit; recording keeps it.
+    """
+
+    metric: Metric
+    limit: float | None = None
+    seen: tuple[float, ...] = ()
+    method: Method | None = None
+    hand_set: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyCell:
+    """One of the heaviest cells when the lecture was recorded: its number, source line and peak footprint."""
+
+    number: int
+    line: int | None
+    peak_footprint_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LectureBudget:
+    """
+    The budget of one lecture x variant on one platform.
+
+    Attributes:
+        lecture: the lecture's name (POSIX path from rootdir, NFC).
+        variant: the variant's name.
+        metrics: budgets by metric.
+        run_count: number of runs recorded.
+        recorded: day of recording, or ``None`` for budgets written by hand.
+        heaviest: heaviest cells then, heaviest first.
+        machine: where it was recorded.
+        software: with what it was recorded.
+    """
+
+    lecture: str
+    variant: str = DEFAULT_VARIANT
+    metrics: Mapping[Metric, MetricBudget] = field(default_factory=dict)
+    run_count: int = 0
+    recorded: dt.date | None = None
+    heaviest: tuple[HeavyCell, ...] = ()
+    machine: Machine | None = None
+    software: Software | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformBudgets:
+    """
+    All budgets of one platform, as one file holds them.
+
+    Attributes:
+        platform: the platform's label.
+        lectures: budgets by (lecture, variant).
+        tolerance: the rule by which the file's limits were derived.
+    """
+
+    platform: str
+    lectures: Mapping[tuple[str, str], LectureBudget] = field(default_factory=dict)
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+    def find(self, lecture: str, variant: str = DEFAULT_VARIANT) -> LectureBudget | None:
+        """Give the budget of lecture x variant, or ``None``."""
+        return self.lectures.get((lecture, variant))

@@ -1,0 +1,46 @@
+"""The errors that users see; each message says where, what was found, what was expected and what to do."""
+
+from __future__ import annotations
+
+
+class LectureCheckError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class UnitError(LectureCheckError, ValueError):
+    """A size or a duration that is not understood, or that would be ambiguous."""
+
+
+class SettingsError(LectureCheckError):
+    """A setting (option, settings file, front matter, book configuration) that cannot be used."""
+
+
+class LectureReadError(LectureCheckError):
+    """
+    A lecture's file that cannot be read as a notebook.
+
+    Args:
+        path: the file as the user knows it.
+        line: 1-based line of the fault, or ``None`` when the fault has no place.
+        reason: what was found and what was expected, without the path.
+    """
+
+    def __init__(self, path: str, line: int | None, reason: str) -> None:
+        """Keep the parts, so that reporters can point an editor at the line."""
+        self.path = path
+        self.line = line
+        self.reason = reason
+        where = path if line is None else f"{path}:{line}"
+        super().__init__(f"{where}: {reason}")
+
+
+class BudgetFileError(LectureCheckError):
+    """A budget file that cannot be used; the message lists every fault with file, line and key."""
+
+
+class RunFileError(LectureCheckError):
+    """A stored run that cannot be read back."""
+
+
+class KernelStartError(LectureCheckError):
+    """A kernel that could not be started or never became ready."""

@@ -1,0 +1,59 @@
+"""Findings: what was noticed beside the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FindingKind(StrEnum):
+    """The closed set of things that are noticed."""
+
+    NO_KERNELSPEC = "no kernelspec"
+    NO_HEADER = "no header"
+    NESTED_CELL = "nested cell"
+    NOT_RUN = "not run"
+    NO_CODE = "no code"
+    FORMAT = "format"
+    SHELL = "shell"
+    MISSING_PROGRAM = "missing program"
+    INSTALL = "install"
+    ERROR_EXPECTED = "error expected"
+    BREAKPOINT = "breakpoint"
+    THREAD = "thread"
+    PROCESS = "process"
+    SHARED_MEMORY = "shared memory"
+    OUTPUT_CUT = "output cut"
+    WARNING = "warning"
+    MEASURE = "measure"
+    KERNEL = "kernel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """
+    One thing noticed.
+
+    Attributes:
+        kind: what it is about.
+        message: one sentence for people; text from the lecture is quoted with ``!r``.
+        cell_number: the code cell it belongs to (1-based), or ``None``.
+        line: 1-based line in the lecture's file, or ``None``.
+        fails_when_strict: whether ``--lecture-strict`` turns it into a failure.
+    """
+
+    kind: FindingKind
+    message: str
+    cell_number: int | None = None
+    line: int | None = None
+    fails_when_strict: bool = False
+
+    @property
+    def place(self) -> str:
+        """Say where, in the words of the terminal (``code cell 3, line 41``), or an empty string."""
+        parts = []
+        if self.cell_number is not None:
+            parts.append(f"code cell {self.cell_number}")
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""Run lectures in kernels: start, client, agent inside the kernel, teardown."""

@@ -1,0 +1,173 @@
+"""What is measured, in which unit, and how a figure was had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from pytest_lecturecheck.units import (
+    format_duration,
+    format_duration_up,
+    format_durations_apart,
+    format_size,
+    format_size_up,
+    format_sizes_apart,
+)
+
+
+class Unit(StrEnum):
+    """The unit of a metric's values."""
+
+    BYTES = "B"
+    SECONDS = "s"
+    COUNT = "1"
+
+
+class Metric(StrEnum):
+    """
+    One physical quantity, the same on every operating system.
+
+    The value of each member is its name in records; the suffix is its unit.
+    """
+
+    PEAK_FOOTPRINT = "peak_footprint_bytes"
+    PEAK_RSS = "peak_rss_bytes"
+    PEAK_SWAP = "peak_swap_bytes"
+    PEAK_COMPRESSED = "peak_compressed_bytes"
+    GPU_USED = "gpu_used_bytes"
+    GPU_LIVE = "gpu_live_bytes"
+    GPU_POOL = "gpu_pool_bytes"
+    WALL = "wall_seconds"
+    CPU = "cpu_seconds"
+    COMPILE = "compile_seconds"
+    DISK_WRITTEN = "disk_written_bytes"
+    MAJOR_FAULTS = "major_faults_count"
+
+    @property
+    def unit(self) -> Unit:
+        """Give the unit that the name's suffix states."""
+        suffix = self.value.rsplit("_", 1)[1]
+        return {"bytes": Unit.BYTES, "seconds": Unit.SECONDS, "count": Unit.COUNT}[suffix]
+
+    @property
+    def label(self) -> str:
+        """Give the metric's name as people read it."""
+        return _LABELS[self]
+
+    @property
+    def key(self) -> str:
+        """Give the metric's key in budget files, where every value carries its own unit (``peak_footprint``)."""
+        return self.value.rsplit("_", 1)[0]
+
+    @property
+    def is_memory(self) -> bool:
+        """Tell whether the memory tolerance, rather than the time tolerance, applies."""
+        return self.unit is Unit.BYTES and self is not Metric.DISK_WRITTEN
+
+    def format(self, value: float) -> str:
+        """Print a value of this metric with its unit."""
+        if self.unit is Unit.BYTES:
+            return format_size(value)
+        if self.unit is Unit.SECONDS:
+            return format_duration(value)
+        return f"{value:.0f}"
+
+    def format_up(self, value: float) -> str:
+        """Print a value for a budget file; it parses back to no less."""
+        if self.unit is Unit.BYTES:
+            return format_size_up(value)
+        if self.unit is Unit.SECONDS:
+            return format_duration_up(value)
+        return f"{value:.0f}"
+
+    def format_apart(self, first: float, second: float) -> tuple[str, str]:
+        """Print two values so that different values look different."""
+        if self.unit is Unit.BYTES:
+            return format_sizes_apart(first, second)
+        if self.unit is Unit.SECONDS:
+            return format_durations_apart(first, second)
+        return f"{first:.0f}", f"{second:.0f}"
+
+
+_LABELS = {
+    Metric.PEAK_FOOTPRINT: "peak footprint",
+    Metric.PEAK_RSS: "peak RSS",
+    Metric.PEAK_SWAP: "peak swap",
+    Metric.PEAK_COMPRESSED: "peak compressed memory",
+    Metric.GPU_USED: "GPU memory used",
+    Metric.GPU_LIVE: "GPU memory live",
+    Metric.GPU_POOL: "GPU memory pool",
+    Metric.WALL: "wall time",
+    Metric.CPU: "CPU time",
+    Metric.COMPILE: "compile time",
+    Metric.DISK_WRITTEN: "written to disk",
+    Metric.MAJOR_FAULTS: "major page faults",
+}
+
+
+class Method(StrEnum):
+    """How a figure was had; budgets compare like with like."""
+
+    EXACT = "exact"
+    """A counter of the operating system; true within the stated tolerance."""
+    BRACKET = "bracket"
+    """Between ``value`` and ``high``; both ends are sound."""
+    SAMPLED = "sampled"
+    """Read at intervals: a lower bound."""
+    AGENT = "agent"
+    """Reported by the agent inside the kernel."""
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Tell whether the true value may lie above the stated one by an unknown amount."""
+        return self is Method.SAMPLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """
+    One figure with how it was had.
+
+    Attributes:
+        metric: the quantity; its unit is the unit of every number here.
+        value: the figure; the lower end for ``bracket`` and ``sampled``.
+        method: how it was had.
+        high: a sound upper end where one is known; ``None`` means the same as ``value`` for ``exact`` figures and
+            unknown for ``sampled`` ones.
+        tolerance: how far the operating system's own counter may lag, in the metric's unit.
+        interval_seconds: sampling interval of ``sampled`` and ``bracket`` figures.
+        source: the interface read, in a few words ("VmHWM", "PSS of 5 processes").
+    """
+
+    metric: Metric
+    value: float
+    method: Method
+    high: float | None = None
+    tolerance: float = 0
+    interval_seconds: float | None = None
+    source: str = ""
+
+    @property
+    def text(self) -> str:
+        """Print the figure; lower bounds and brackets say so."""
+        shown = self.metric.format(self.value)
+        if self.method is Method.BRACKET and self.high is not None and self.high > self.value:
+            return f"{shown} to {self.metric.format(self.high)}"
+        return f">= {shown}" if self.method.is_lower_bound else shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """A figure that could not be had, with the reason. Never the same as zero."""
+
+    metric: Metric
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Print why there is no figure."""
+        return f"not measured ({self.reason})"
+
+
+Reading: TypeAlias = Measurement | Unavailable

@@ -1,0 +1,1 @@
+"""Measure: clocks, memory of a process tree, the machine."""

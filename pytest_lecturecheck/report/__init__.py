@@ -1,0 +1,1 @@
+"""Render runs and verdicts, one module for each medium."""

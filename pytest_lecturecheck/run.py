@@ -1,0 +1,211 @@
+"""The record of one run: one execution of a lecture in one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pytest_lecturecheck.finding import Finding
+from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
+from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.variant import DEFAULT_VARIANT
+
+
+class Outcome(StrEnum):
+    """How a run ended, before any budget is looked at."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    DIED = "died"
+    NOT_STARTED = "not started"
+    NOTHING_TO_RUN = "nothing to run"
+    SKIPPED = "skipped"
+    STOPPED = "stopped"
+    """Ended from outside (Ctrl-C): no statement about the lecture."""
+
+
+class CellStatus(StrEnum):
+    """What became of one code cell."""
+
+    OK = "ok"
+    EXPECTED_ERROR = "expected error"
+    ALLOWED_ERROR = "allowed error"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    DIED = "died"
+    SKIPPED = "skipped"
+    EMPTY = "empty"
+    NOT_RUN = "not run"
+
+    @property
+    def has_run(self) -> bool:
+        """Tell whether the cell was sent to the kernel."""
+        return self not in {CellStatus.SKIPPED, CellStatus.EMPTY, CellStatus.NOT_RUN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellError:
+    """
+    An exception as the kernel reported it.
+
+    Attributes:
+        name: class name (``ename``), as the kernel sent it.
+        value: message (``evalue``).
+        traceback: lines of the kernel's traceback, without terminal control sequences.
+        line_in_cell: 1-based line of the cell's source that was running, or ``None``.
+    """
+
+    name: str
+    value: str
+    traceback: tuple[str, ...] = ()
+    line_in_cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRun:
+    """
+    One code cell of a run.
+
+    Attributes:
+        number: 1-based number among the code cells.
+        index: 0-based position in the notebook.
+        line: 1-based line in the lecture's file where the cell's source starts, or ``None``.
+        status: what became of it.
+        readings: one reading for each metric taken.
+        start_footprint_bytes: footprint when the cell started, or ``None`` where it was not had. What the cell itself
+            raised is its peak less this level.
+        error: the exception, if one was reported.
+        output_extract: the beginning and end of the cell's text output, cut and marked.
+    """
+
+    number: int
+    index: int
+    line: int | None
+    status: CellStatus
+    readings: Mapping[Metric, Reading] = field(default_factory=dict)
+    start_footprint_bytes: int | None = None
+    error: CellError | None = None
+    output_extract: str = ""
+
+    def measured(self, metric: Metric) -> Measurement | None:
+        """Give the measurement of ``metric``, or ``None`` where there is none."""
+        reading = self.readings.get(metric)
+        return reading if isinstance(reading, Measurement) else None
+
+    @property
+    def raised_bytes(self) -> int | None:
+        """Give how far the cell's peak footprint rose above the level at its start."""
+        peak = self.measured(Metric.PEAK_FOOTPRINT)
+        if peak is None or self.start_footprint_bytes is None:
+            return None
+        return max(0, round(peak.value) - self.start_footprint_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """
+    What was observed when a run ended badly. Facts only; :mod:`pytest_lecturecheck.diagnosis` says what they mean.
+
+    Attributes:
+        cell_number: code cell that was running (1-based), or ``None`` (kernel start, between cells).
+        line: line in the lecture's file, of the failing statement where known.
+        source: the cell's source.
+        error: the exception, if one was reported.
+        exit_code: exit status of the kernel process, or ``None`` (still running, or ended by a signal).
+        signal: number of the signal that ended the kernel process, or ``None``.
+        ready: whether the kernel had become ready.
+        stderr_tail: last lines of the kernel's stderr, its own noise filtered.
+        timeout_seconds: the limit that was exceeded, or ``None``.
+        timeout_kind: "cell", "lecture" or "startup" where a limit was exceeded.
+        stopped_by_interrupt: after a timeout, whether the interrupt was enough (``None``: no timeout).
+        wall_seconds: time the cell had been running.
+        cpu_seconds: CPU time of the kernel's processes in that cell, or ``None``.
+        major_faults_count: major page faults in that cell, or ``None``.
+        peak_footprint_bytes: highest footprint of that cell, or ``None``.
+        last_footprint_bytes: last footprint read, or ``None``.
+        last_footprint_age_seconds: age of that reading when the end was noticed.
+        available_memory_bytes: memory that was available on the machine (limits counted), or ``None``.
+        limit_memory_bytes: smallest memory limit in force (RAM, container, ulimit), or ``None``.
+        limit_source: what sets that limit.
+        swap_bytes: swap space of the machine, or ``None``.
+        machine: architecture of the machine ("x86_64"), for limits that differ by architecture.
+    """
+
+    cell_number: int | None = None
+    line: int | None = None
+    source: str = ""
+    error: CellError | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ready: bool = True
+    stderr_tail: tuple[str, ...] = ()
+    timeout_seconds: float | None = None
+    timeout_kind: str = ""
+    stopped_by_interrupt: bool | None = None
+    wall_seconds: float | None = None
+    cpu_seconds: float | None = None
+    major_faults_count: int | None = None
+    peak_footprint_bytes: int | None = None
+    last_footprint_bytes: int | None = None
+    last_footprint_age_seconds: float | None = None
+    available_memory_bytes: int | None = None
+    limit_memory_bytes: int | None = None
+    limit_source: str = ""
+    swap_bytes: int | None = None
+    machine: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """
+    One execution of a lecture x variant in one kernel.
+
+    Attributes:
+        lecture: the lecture's name (POSIX path from rootdir, NFC).
+        variant: the variant's name; empty for the default one.
+        platform: platform label.
+        outcome: how it ended.
+        reason: for ``skipped``, ``nothing to run`` and ``not started``: why, in one sentence.
+        cells: all code cells in order, run or not.
+        readings: lecture-level readings.
+        findings: what was noticed, in the order of the cells.
+        evidence: what was observed at a bad end, or ``None``.
+        kernel_name: the kernelspec that was used.
+        machine: where it was measured.
+        software: what ran inside the kernel, or ``None`` where it could not be asked.
+        started: start of the run, ISO 8601 in UTC.
+        startup_seconds: from the launch of the kernel until it was ready.
+        repeat: 1-based number of this run among ``--lecture-runs``.
+    """
+
+    lecture: str
+    platform: str
+    outcome: Outcome
+    variant: str = DEFAULT_VARIANT
+    reason: str = ""
+    cells: tuple[CellRun, ...] = ()
+    readings: Mapping[Metric, Reading] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    evidence: Evidence | None = None
+    kernel_name: str = ""
+    machine: Machine | None = None
+    software: Software | None = None
+    started: str = ""
+    startup_seconds: float | None = None
+    repeat: int = 1
+
+    def reading(self, metric: Metric) -> Reading:
+        """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""
+        return self.readings.get(metric) or Unavailable(metric=metric, reason="not taken in this run")
+
+    def measured(self, metric: Metric) -> Measurement | None:
+        """Give the lecture-level measurement of ``metric``, or ``None``."""
+        reading = self.readings.get(metric)
+        return reading if isinstance(reading, Measurement) else None
+
+    def heaviest_cell(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> CellRun | None:
+        """Give the cell with the highest measurement of ``metric``; the first of equals."""
+        measured = [(cell, found.value) for cell in self.cells if (found := cell.measured(metric)) is not None]
+        return max(measured, key=lambda pair: pair[1])[0] if measured else None

@@ -1,0 +1,75 @@
+"""
+Settings of one lecture's run, and their layers.
+
+A layer states only what its source states; ``None`` means "says nothing". Layers are stacked by precedence: lecture's own
+metadata, command line, settings file, book configuration, defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
+
+NO_LIMIT: Final = math.inf
+"""The value of a timeout that was switched off (0, a negative number or null in the source)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """
+    One layer of a lecture's settings.
+
+    Attributes:
+        timeout_seconds: limit for one cell; :data:`NO_LIMIT` for none.
+        total_timeout_seconds: limit for the whole lecture, kernel start included.
+        startup_timeout_seconds: limit for the kernel's start.
+        allow_errors: run on after a cell that raised, and do not fail for it.
+        run_in_temp: run in an empty temporary folder instead of the lecture's own.
+        kernel_name: kernelspec to use instead of the lecture's own.
+        skip_reason: why the lecture is not run at all; an empty string runs it in spite of a lower layer.
+        declared_memory_bytes: memory that a README declares.
+        declared_time_seconds: time that a README declares.
+        origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
+    """
+
+    timeout_seconds: float | None = None
+    total_timeout_seconds: float | None = None
+    startup_timeout_seconds: float | None = None
+    allow_errors: bool | None = None
+    run_in_temp: bool | None = None
+    kernel_name: str | None = None
+    skip_reason: str | None = None
+    declared_memory_bytes: int | None = None
+    declared_time_seconds: float | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    def over(self, lower: RunSettings) -> RunSettings:
+        """Lay this layer over ``lower``: what this one leaves open is taken from there."""
+        changes = {
+            item.name: getattr(lower, item.name)
+            for item in fields(self)
+            if item.name != "origins" and getattr(self, item.name) is None
+        }
+        origins = {**{name: text for name, text in lower.origins.items() if name in changes}, **self.origins}
+        return replace(self, **changes, origins=origins)
+
+    def origin(self, name: str) -> str:
+        """Say where a setting comes from; defaults say so."""
+        return self.origins.get(name, "default")
+
+
+DEFAULTS: Final = RunSettings(
+    timeout_seconds=600.0,
+    total_timeout_seconds=NO_LIMIT,
+    startup_timeout_seconds=60.0,
+    allow_errors=False,
+    run_in_temp=False,
+    skip_reason="",
+)
+
+
+def timeout_from_number(value: float | None) -> float:
+    """Read a timeout as every notebook runner does: zero, negative and null switch it off."""
+    return NO_LIMIT if value is None or value <= 0 else float(value)

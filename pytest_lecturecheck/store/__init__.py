@@ -1,0 +1,1 @@
+"""Keep budgets and runs on disk."""

@@ -1,0 +1,8 @@
+"""The variant: a named environment in which a lecture runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEFAULT_VARIANT: Final = ""
+"""The unnamed variant of a lecture that has no others; it does not show in node ids or budget files."""
