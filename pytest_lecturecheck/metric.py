@@ -65,7 +65,7 @@ class Metric(StrEnum):
         """Tell whether the memory tolerance, rather than the time tolerance, applies."""
         return self.unit is Unit.BYTES and self is not Metric.DISK_WRITTEN
 
-    def format(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """Print a value of this metric with its unit."""
         if self.unit is Unit.BYTES:
             return format_size(value)
@@ -73,7 +73,7 @@ class Metric(StrEnum):
             return format_duration(value)
         return f"{value:.0f}"
 
-    def format_up(self, value: float) -> str:
+    def format_value_up(self, value: float) -> str:
         """Print a value for a budget file; it parses back to no less."""
         if self.unit is Unit.BYTES:
             return format_size_up(value)
@@ -81,7 +81,7 @@ class Metric(StrEnum):
             return format_duration_up(value)
         return f"{value:.0f}"
 
-    def format_apart(self, first: float, second: float) -> tuple[str, str]:
+    def format_values_apart(self, first: float, second: float) -> tuple[str, str]:
         """Print two values so that different values look different."""
         if self.unit is Unit.BYTES:
             return format_sizes_apart(first, second)
@@ -151,9 +151,9 @@ class Measurement:
     @property
     def text(self) -> str:
         """Print the figure; lower bounds and brackets say so."""
-        shown = self.metric.format(self.value)
+        shown = self.metric.format_value(self.value)
         if self.method is Method.BRACKET and self.high is not None and self.high > self.value:
-            return f"{shown} to {self.metric.format(self.high)}"
+            return f"{shown} to {self.metric.format_value(self.high)}"
         return f">= {shown}" if self.method.is_lower_bound else shown
 
 

@@ -182,11 +182,11 @@ def _compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:
         if measured is None:
             reading = run.reading(metric)
             reason = reading.reason if isinstance(reading, Unavailable) else ""
-            message = f"{metric.label} not measured ({reason}); declared {metric.format(limit)}"
+            message = f"{metric.label} not measured ({reason}); declared {metric.format_value(limit)}"
             yield Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=None, message=message)
             continue
         cell = run.heaviest_cell(metric)
-        shown, shown_limit = metric.format_apart(measured.value, limit)
+        shown, shown_limit = metric.format_values_apart(measured.value, limit)
         how = f"{metric.label}, {measured.method}" + (f", code cell {cell.number}" if cell is not None else "")
         if measured.value > limit:
             message = f"needs at least {shown} ({how}), declared {shown_limit}{_rss_aside(run, metric)}"
@@ -212,7 +212,7 @@ def _compare(run: Run, budget: MetricBudget, policy: Policy) -> Comparison:
     if measured is None:
         reading = run.reading(metric)
         reason = reading.reason if isinstance(reading, Unavailable) else ""
-        message = f"{metric.label} not measured ({reason}); limit {metric.format(limit)}"
+        message = f"{metric.label} not measured ({reason}); limit {metric.format_value(limit)}"
         return Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=None, message=message)
     cell = run.heaviest_cell(metric)
     kind, message = _weigh(metric, measured, budget, policy.tolerance)
@@ -225,15 +225,15 @@ def _weigh(
     metric: Metric, measured: Measurement, budget: MetricBudget, tolerance: Tolerance
 ) -> tuple[VerdictKind, str]:
     limit = budget.limit or 0.0
-    shown, shown_limit = metric.format_apart(measured.value, limit)
+    shown, shown_limit = metric.format_values_apart(measured.value, limit)
     if measured.value > limit:
         difference = measured.value - limit
         share = f" ({format_fraction(difference / limit)})" if limit else ""
         at_least = "at least " if measured.method.is_lower_bound else ""
-        message = f"{metric.label} {at_least}{shown}, limit {shown_limit}: {metric.format(difference)} over{share}"
+        message = f"{metric.label} {at_least}{shown}, limit {shown_limit}: {metric.format_value(difference)} over{share}"
         return VerdictKind.OVER, message
     if measured.high is not None and measured.high > limit:
-        shown_high, shown_limit = metric.format_apart(measured.high, limit)
+        shown_high, shown_limit = metric.format_values_apart(measured.high, limit)
         message = f"{metric.label} between {shown} and {shown_high}, limit {shown_limit}: cannot be told apart"
         return VerdictKind.NOT_MEASURED, message
     if measured.method.is_lower_bound and budget.method in {Method.EXACT, Method.BRACKET}:
@@ -260,9 +260,9 @@ def _seen_text(budget: MetricBudget) -> str:
     if not budget.seen:
         return "; limit set by hand"
     lowest, highest = min(budget.seen), max(budget.seen)
-    seen = budget.metric.format(highest)
-    if budget.metric.format(lowest) != seen:
-        seen = f"{budget.metric.format(lowest)} to {seen}"
+    seen = budget.metric.format_value(highest)
+    if budget.metric.format_value(lowest) != seen:
+        seen = f"{budget.metric.format_value(lowest)} to {seen}"
     return f"; {seen} when recorded ({len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'})"
 
 
