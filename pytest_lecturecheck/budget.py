@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.metric import Method, Metric, Unit
 from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.units import MIB
@@ -30,14 +32,54 @@ class Tolerance:
     time_factor: float = 2.0
     time_slack_seconds: float = 10.0
 
+    def __post_init__(self) -> None:
+        """
+        Refuse rules that would give a limit below what was seen, or none at all.
+
+        Raises:
+            SettingsError: a number that is not finite, negative, or (the factor) below 1.
+        """
+        lowest = {"memory_fraction": 0, "memory_slack_bytes": 0, "time_factor": 1, "time_slack_seconds": 0}
+        for name, least in lowest.items():
+            value = getattr(self, name)
+            if not math.isfinite(value) or value < least:
+                msg = f"tolerance {name} = {value!r} cannot be used: expected a finite number, at least {least}"
+                raise SettingsError(msg)
+
     def limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
-        """Derive the limit of ``metric`` from the figures ``seen`` (at least one)."""
+        """
+        Derive the limit of ``metric`` from the figures ``seen``.
+
+        Returns:
+            The limit; a whole number for bytes and counts.
+
+        Raises:
+            ValueError: nothing was seen, or a figure is negative or not finite.
+        """
+        _check_figures(metric, seen)
+        if not seen:
+            msg = f"no limit can be derived for {metric}: no run was seen"
+            raise ValueError(msg)
         highest = max(seen)
         if metric.unit is Unit.SECONDS:
             return highest * self.time_factor + self.time_slack_seconds
+        # Rounded first, so that 1,000 x 1.1 is 1,100 and not the 1,101 that binary fractions would make of it.
+        by_fraction = math.ceil(round(highest * (1 + self.memory_fraction), 3))
         if metric.unit is Unit.BYTES:
-            return max(highest * (1 + self.memory_fraction), highest + self.memory_slack_bytes)
-        return highest * (1 + self.memory_fraction)
+            return max(by_fraction, math.ceil(highest) + self.memory_slack_bytes)
+        return by_fraction
+
+    def recorded_limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
+        """Derive the limit as a budget file holds it, from the figures as a budget file holds them."""
+        return metric.round_up(self.limit_for(metric, [metric.round_up(value) for value in seen]))
+
+
+def _check_figures(metric: Metric, figures: Iterable[float]) -> None:
+    """Refuse what compares as false with everything, so that no limit can be met by accident."""
+    for figure in figures:
+        if not math.isfinite(figure) or figure < 0:
+            msg = f"{metric} = {figure!r} cannot be a figure or a limit: expected a finite number, at least 0"
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +100,15 @@ class MetricBudget:
     seen: tuple[float, ...] = ()
     method: Method | None = None
     hand_set: bool = False
+
+    def __post_init__(self) -> None:
+        """
+        Keep NaN and infinity out: a limit that compares as false with everything would never be exceeded.
+
+        Raises:
+            ValueError: the limit or a figure seen is negative or not finite.
+        """
+        _check_figures(self.metric, self.seen if self.limit is None else (self.limit, *self.seen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

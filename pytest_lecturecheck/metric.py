@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from pytest_lecturecheck.errors import UnitError
 from pytest_lecturecheck.units import (
+    format_counts_apart,
     format_duration,
     format_duration_up,
     format_durations_apart,
     format_size,
     format_size_up,
     format_sizes_apart,
+    parse_duration,
+    parse_size,
 )
 
 
@@ -62,7 +68,7 @@ class Metric(StrEnum):
 
     @property
     def is_memory(self) -> bool:
-        """Tell whether the memory tolerance, rather than the time tolerance, applies."""
+        """Tell whether it is an amount of memory: the lecture's figure is the highest of its cells', not their sum."""
         return self.unit is Unit.BYTES and self is not Metric.DISK_WRITTEN
 
     def format_value(self, value: float) -> str:
@@ -79,7 +85,27 @@ class Metric(StrEnum):
             return format_size_up(value)
         if self.unit is Unit.SECONDS:
             return format_duration_up(value)
-        return f"{value:.0f}"
+        return f"{math.ceil(value)}"
+
+    def parse_value(self, text: str) -> float:
+        """
+        Read a value of this metric from text with its unit.
+
+        Raises:
+            UnitError: the text is not a value of this metric's unit.
+        """
+        if self.unit is Unit.BYTES:
+            return parse_size(text)
+        if self.unit is Unit.SECONDS:
+            return parse_duration(text)
+        if re.fullmatch("[0-9]{1,18}", text) is None:
+            msg = f"count {text!r} is not understood; expected a whole number"
+            raise UnitError(msg)
+        return int(text)
+
+    def round_up(self, value: float) -> float:
+        """Give the value as a budget file holds it: no less, and the same when printed and read again."""
+        return self.parse_value(self.format_value_up(value))
 
     def format_values_apart(self, first: float, second: float) -> tuple[str, str]:
         """Print two values so that different values look different."""
@@ -87,7 +113,7 @@ class Metric(StrEnum):
             return format_sizes_apart(first, second)
         if self.unit is Unit.SECONDS:
             return format_durations_apart(first, second)
-        return f"{first:.0f}", f"{second:.0f}"
+        return format_counts_apart(first, second)
 
 
 _LABELS = {
@@ -147,6 +173,13 @@ class Measurement:
     tolerance: float = 0
     interval_seconds: float | None = None
     source: str = ""
+
+    @property
+    def upper_bound(self) -> float | None:
+        """Give the highest value that the truth may have, or ``None`` where that is not known."""
+        if self.high is not None:
+            return max(self.value, self.high)
+        return self.value if self.method in {Method.EXACT, Method.AGENT} else None
 
     @property
     def text(self) -> str:

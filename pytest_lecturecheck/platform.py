@@ -15,6 +15,8 @@ from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.units import format_size
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+# Names that Windows keeps for devices, whatever their ending.
+_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 _MACHINE_NAMES: Final = {"amd64": "x86_64", "x64": "x86_64", "aarch64": "arm64"}
 
 
@@ -27,9 +29,12 @@ def platform_label(system: str, machine: str, accelerator: str = "cpu") -> str:
         machine: as :func:`platform.machine` gives it; aliases are folded (``AMD64`` and ``x86_64`` are one).
         accelerator: ``cpu``, or the accelerator's model name.
     """
-    architecture = _MACHINE_NAMES.get(machine.lower(), machine.lower()) or "unknown"
-    model = re.sub(r"[^a-z0-9.+]+", "_", accelerator.lower()).strip("_") or "cpu"
-    return f"{system.lower() or 'unknown'}-{architecture}-{model}"
+    architecture = _MACHINE_NAMES.get(machine.lower(), machine)
+    return f"{_word(system, 'unknown')}-{_word(architecture, 'unknown')}-{_word(accelerator, 'cpu')}"
+
+
+def _word(text: str, default: str) -> str:
+    return re.sub(r"[^a-z0-9.+]+", "_", text.lower()).strip("_.+")[:40] or default
 
 
 def parse_platform_label(text: str) -> str:
@@ -39,10 +44,11 @@ def parse_platform_label(text: str) -> str:
     Raises:
         SettingsError: the label could not be a file name on every system.
     """
-    if _LABEL.fullmatch(text) is None:
+    if _LABEL.fullmatch(text) is None or text.endswith(".") or _RESERVED.fullmatch(text):
         msg = (
             f"platform label {text!r} cannot be used: expected letters, digits and . _ + - "
-            "(at most 100, starting with a letter or digit), for example 'g4dn.2xlarge'"
+            "(at most 100, starting with a letter or digit, no point at the end, no device name of Windows), "
+            "for example 'g4dn.2xlarge'"
         )
         raise SettingsError(msg)
     return text
@@ -98,7 +104,7 @@ class Machine:
             self.system,
             self.architecture,
             self.cpu,
-            f"{self.core_count} cores",
+            f"{self.core_count} core{'' if self.core_count == 1 else 's'}",
             f"{format_size(self.ram_bytes)} RAM",
         ]
         if self.swap_bytes is not None:

@@ -1,8 +1,8 @@
 """
 Settings of one lecture's run, and their layers.
 
-A layer states only what its source states; ``None`` means "says nothing". Layers are stacked by precedence: lecture's own
-metadata, command line, settings file, book configuration, defaults.
+A layer states only what its source states; ``None`` means "says nothing". Layers are stacked by precedence: lecture's
+own metadata, command line, settings file, book configuration, defaults.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
+
+from pytest_lecturecheck.errors import SettingsError
 
 NO_LIMIT: Final = math.inf
 """The value of a timeout that was switched off (0, a negative number or null in the source)."""
@@ -52,8 +54,10 @@ class RunSettings:
             for item in fields(self)
             if item.name != "origins" and getattr(self, item.name) is None
         }
-        origins = {**{name: text for name, text in lower.origins.items() if name in changes}, **self.origins}
-        return replace(self, **changes, origins=origins)
+        taken = {name: text for name, text in lower.origins.items() if name in changes}
+        # What a layer says about a setting that it leaves open must not hide where the value really comes from.
+        own = {name: text for name, text in self.origins.items() if name not in changes}
+        return replace(self, **changes, origins={**taken, **own})
 
     def origin(self, name: str) -> str:
         """Say where a setting comes from; defaults say so."""
@@ -71,5 +75,15 @@ DEFAULTS: Final = RunSettings(
 
 
 def timeout_from_number(value: float | None) -> float:
-    """Read a timeout as every notebook runner does: zero, negative and null switch it off."""
-    return NO_LIMIT if value is None or value <= 0 else float(value)
+    """
+    Read a timeout in seconds as every notebook runner does: zero, negative and null switch it off.
+
+    Raises:
+        SettingsError: NaN (a limit that would never be reached) or a boolean.
+    """
+    if value is None:
+        return NO_LIMIT
+    if isinstance(value, bool) or math.isnan(value):
+        msg = f"timeout {value!r} is not a number of seconds; expected for example 600, or -1 for no limit"
+        raise SettingsError(msg)
+    return NO_LIMIT if value <= 0 else float(value)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
-from typing import Final
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, TypeAlias
 
 from pytest_lecturecheck.errors import UnitError
 
@@ -33,22 +34,31 @@ _SIZE_UNITS: Final = {
     "TiB": TIB,
     "PiB": 1024**5,
 }
-# Wholly lower-case units are what people type in a hurry; "Gb" and "Gib" are bits and stay refused.
-_SIZE_UNITS_BY_TEXT: Final = _SIZE_UNITS | {unit.lower(): size for unit, size in _SIZE_UNITS.items()}
-_PRINTED_SIZES: Final = (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB), ("B", 1))
+# Wholly lower-case units are what people type in a hurry; "b", "Gb" and "Gib" may be bits and stay refused.
+_SIZE_UNITS_BY_TEXT: Final = (
+    _SIZE_UNITS | {unit.lower(): size for unit, size in _SIZE_UNITS.items() if unit != "B"} | {"byte": 1, "bytes": 1}
+)
+_PRINTED_SIZES: Final = (("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", TIB))
+_LARGEST_SIZE: Final = 2**63 - 1
+_LONGEST_SECONDS: Final = 100 * 365 * 86400
 # ASCII digits only: a full-width digit or a decimal comma is a sign of a text that was not meant for this parser.
-_NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+# The lengths are bounded because the text may come from a stranger's file.
+_NUMBER: Final = r"(?:[0-9]{1,40}(?:\.[0-9]{1,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
 _SIZE: Final = re.compile(rf"({_NUMBER})\s*([A-Za-z]*)")
+_SIZE_EXAMPLE: Final = "for example '24 GB' or '512 MiB'"
 
 _DURATION_UNITS: Final = {
-    "ms": Decimal("0.001"),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(1)),
-    **dict.fromkeys(("min", "mins", "minute", "minutes"), Decimal(60)),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Decimal(3600)),
-    **dict.fromkeys(("d", "day", "days"), Decimal(86400)),
+    "ms": Fraction(1, 1000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Fraction(1)),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), Fraction(60)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Fraction(3600)),
+    **dict.fromkeys(("d", "day", "days"), Fraction(86400)),
 }
-_DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([A-Za-z]+)[\s,]*")
+_DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([A-Za-z]+)")
+_DURATION_GAP: Final = re.compile(r"\s*,?\s*")
+_DURATION_EXAMPLE: Final = "for example '90 s', '2 min' or '1:30'"
 _CLOCK: Final = re.compile(r"([0-9]{1,3}):([0-5][0-9])(?::([0-5][0-9]))?")
+_Rounding: TypeAlias = Callable[[Fraction], int]
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
@@ -62,30 +72,43 @@ def parse_size(text: object) -> int:
         text: number and unit; SI and IEC units, as written or wholly in lower case.
 
     Returns:
-        The size in bytes, rounded up to a whole byte.
+        The size in bytes, rounded up to a whole byte. Zero is a size; whoever needs a limit refuses it.
 
     Raises:
-        UnitError: a bare number, bits, an unknown unit, a separator inside the number, or not text at all.
+        UnitError: a bare number, bits, an unknown unit, a separator inside the number, a negative or absurd size, or
+            not text at all.
     """
     if not isinstance(text, str):
-        msg = f"size {text!r} is not text with a unit; expected for example '24 GB' or '512 MiB'"
+        msg = f"size {text!r} is not text with a unit; expected {_SIZE_EXAMPLE}"
         raise UnitError(msg)
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        msg = f"size {text!r} is not understood; expected one number and one unit, for example '24 GB' or '512 MiB'"
+        msg = f"size {text!r} is not understood{_number_hint(text)}; expected one number and one unit, {_SIZE_EXAMPLE}"
         raise UnitError(msg)
     number, unit = match.groups()
     factor = _SIZE_UNITS_BY_TEXT.get(unit)
     if factor is None:
         raise UnitError(_explain_size_unit(text, unit))
-    return int((Decimal(number) * factor).to_integral_value(ROUND_CEILING))
+    size_bytes = math.ceil(Fraction(number) * factor)
+    if size_bytes > _LARGEST_SIZE:
+        msg = f"size {text!r} is larger than any memory; expected {_SIZE_EXAMPLE}"
+        raise UnitError(msg)
+    return size_bytes
+
+
+def _number_hint(text: str) -> str:
+    if re.search(r"[0-9][,'_ ][0-9]", text):
+        return " (write decimals with a point, and no separators inside the number)"
+    if text.strip().startswith("-"):
+        return " (it is negative)"
+    return "" if text.isascii() else " (only the digits 0-9 and the letters of the units are read)"
 
 
 def _explain_size_unit(text: str, unit: str) -> str:
     valid = ", ".join(_SIZE_UNITS)
     if not unit:
         return f"size {text!r} has no unit; expected one of {valid}"
-    if unit in {"k", "K", "M", "G", "T", "P", "m", "g", "t"}:
+    if unit in {"k", "K", "M", "G", "T", "P", "m", "g", "t", "p"}:
         letter = unit.upper()
         return f"size {text!r} has an ambiguous unit {unit!r}: write {letter}B (powers of 1000) or {letter}iB (of 1024)"
     if unit.endswith("b"):
@@ -95,12 +118,21 @@ def _explain_size_unit(text: str, unit: str) -> str:
 
 def format_size(size_bytes: float, digits: int = 3) -> str:
     """Print a size in IEC units with ``digits`` significant digits, rounded to nearest (``1.42 GiB``)."""
-    return _format_size(size_bytes, digits, ROUND_HALF_EVEN)
+    return _format_size(size_bytes, digits, round)
 
 
 def format_size_up(size_bytes: float, digits: int = 4) -> str:
-    """Print a size so that it parses back to no less than ``size_bytes`` (for budget files)."""
-    return _format_size(size_bytes, digits, ROUND_CEILING)
+    """Print a size so that it parses back to no less than ``size_bytes``, and what it parses back to prints alike."""
+    below = _format_size(size_bytes, digits, math.floor)
+    # Parsing rounds up to whole bytes; without this, each reading and printing would climb by one last digit.
+    if 0 <= size_bytes < _LARGEST_SIZE // 2 and parse_size(below) >= size_bytes:
+        return below
+    return _format_size(size_bytes, digits, math.ceil)
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Print a size exactly, in whole bytes with separators (``664,797,184 bytes``)."""
+    return f"{math.ceil(size_bytes):,} bytes"
 
 
 def format_sizes_apart(first_bytes: float, second_bytes: float) -> tuple[str, str]:
@@ -111,38 +143,50 @@ def format_sizes_apart(first_bytes: float, second_bytes: float) -> tuple[str, st
             return first, second
     if first_bytes == second_bytes:
         return format_size(first_bytes), format_size(second_bytes)
-    return f"{first_bytes:.0f} B", f"{second_bytes:.0f} B"
+    return f"{_exact(first_bytes)} B", f"{_exact(second_bytes)} B"
 
 
-def _format_size(size_bytes: float, digits: int, rounding: str) -> str:
+def _exact(value: float) -> str:
+    """Print a number so that no other number prints alike."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _format_size(size_bytes: float, digits: int, rounding: _Rounding) -> str:
+    if not math.isfinite(size_bytes):
+        return f"{size_bytes} B"
     sign = "-" if size_bytes < 0 else ""
-    size = abs(Decimal(size_bytes))
-    for unit, factor in _PRINTED_SIZES:
-        if size >= factor or factor == 1:
+    size = abs(Fraction(size_bytes))
+    text = _significant(size, 40, rounding, most_places=0)
+    unit = "B"
+    for larger, factor in _PRINTED_SIZES[1:]:
+        # Where rounding reaches 1024 of a unit, the next unit is the readable one.
+        if Fraction(text) < KIB:
             break
-    # Where rounding reaches 1024 of a unit, the next unit is the readable one.
-    for larger_unit, larger_factor in reversed(_PRINTED_SIZES):
-        if larger_factor <= factor:
-            continue
-        if _round_significant(size / factor, digits, rounding) < KIB:
-            break
-        unit, factor = larger_unit, larger_factor
-    if factor == 1:
-        return f"{sign}{size.to_integral_value(rounding)} B"
-    return f"{sign}{_plain(_round_significant(size / factor, digits, rounding))} {unit}"
+        text, unit = _significant(size / factor, digits, rounding), larger
+    return f"{sign}{text} {unit}"
 
 
-def _round_significant(value: Decimal, digits: int, rounding: str) -> Decimal:
+def _significant(value: Fraction, digits: int, rounding: _Rounding, *, most_places: int = 400) -> str:
+    """Print ``value`` (>= 0) with ``digits`` significant digits; whole numbers are kept whole, trailing zeros go."""
     if value == 0:
-        return Decimal(0)
-    # Whole numbers are kept whole: 1023 KiB stays exact even with three digits.
-    exponent = min(value.adjusted() - digits + 1, 0)
-    return value.quantize(Decimal(1).scaleb(exponent), rounding)
+        return "0"
+    places = digits - len(str(int(value))) if value >= 1 else digits + _leading_zeros(value)
+    places = min(max(places, 0), most_places)
+    scaled = value * 10**places
+    number = rounding(scaled)
+    if places == 0:
+        return str(number)
+    whole, part = divmod(number, 10**places)
+    return f"{whole}.{part:0{places}d}".rstrip("0").rstrip(".")
 
 
-def _plain(value: Decimal) -> str:
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _leading_zeros(value: Fraction) -> int:
+    """Count the zeros between the point and the first other digit of a value below 1."""
+    zeros = 0
+    while value * 10 < 1:
+        value *= 10
+        zeros += 1
+    return zeros
 
 
 def parse_duration(text: object) -> float:
@@ -152,40 +196,58 @@ def parse_duration(text: object) -> float:
     ``"1:30"`` is minutes and seconds, ``"1:30:00"`` hours, minutes and seconds.
 
     Raises:
-        UnitError: a bare number, an unknown unit, or not text at all.
+        UnitError: a bare number, an unknown unit, units not from large to small, an absurd length, or not text at all.
     """
     if not isinstance(text, str):
-        msg = f"duration {text!r} is not text with a unit; expected for example '90 s', '2 min' or '1:30'"
+        msg = f"duration {text!r} is not text with a unit; expected {_DURATION_EXAMPLE}"
         raise UnitError(msg)
     stripped = text.strip()
+    if not stripped:
+        msg = f"duration is empty; expected {_DURATION_EXAMPLE}"
+        raise UnitError(msg)
     if clock := _CLOCK.fullmatch(stripped):
         first, second, third = clock.groups()
         if third is None:
             return float(int(first) * _MINUTE + int(second))
         return float(int(first) * _HOUR + int(second) * _MINUTE + int(third))
-    total, position = Decimal(0), 0
-    while position < len(stripped):
-        part = _DURATION_PART.match(stripped, position)
-        unit = _DURATION_UNITS.get(part.group(2).lower()) if part else None
-        if part is None or unit is None:
-            valid = "ms, s, min, h, days"
-            msg = f"duration {text!r} is not understood; expected numbers with units ({valid}) or m:ss or h:mm:ss"
-            raise UnitError(msg)
-        total += Decimal(part.group(1)) * unit
-        position = part.end()
-    if not stripped:
-        msg = "duration is empty; expected for example '90 s', '2 min' or '1:30'"
+    total = _sum_duration(text, stripped)
+    if total > _LONGEST_SECONDS:
+        msg = f"duration {text!r} is longer than a hundred years; expected {_DURATION_EXAMPLE}"
         raise UnitError(msg)
     return float(total)
 
 
+def _sum_duration(text: str, stripped: str) -> Fraction:
+    total, position, last_unit = Fraction(0), 0, None
+    while position < len(stripped):
+        part = _DURATION_PART.match(stripped, position)
+        unit = _DURATION_UNITS.get(part.group(2).lower()) if part else None
+        if part is None or unit is None:
+            msg = (
+                f"duration {text!r} is not understood{_number_hint(text)}; "
+                "expected numbers with units (ms, s, min, h, days) or m:ss or h:mm:ss"
+            )
+            raise UnitError(msg)
+        if last_unit is not None and unit >= last_unit:
+            msg = f"duration {text!r} does not go from large units to small ones; expected for example '1 h 30 min'"
+            raise UnitError(msg)
+        total += Fraction(part.group(1)) * unit
+        position, last_unit = part.end(), unit
+        gap = _DURATION_GAP.match(stripped, position)
+        if gap is not None and gap.end() < len(stripped):
+            position = gap.end()
+    return total
+
+
 def format_duration(seconds: float) -> str:
     """Print a duration for people: ``0.84 s``, ``12.3 s``, ``2 min 05 s``, ``1 h 02 min``, ``2 days 3 h``."""
+    if not math.isfinite(seconds):
+        return "no limit" if seconds > 0 else f"{seconds} s"
     if seconds < 0:
         return f"-{format_duration(-seconds)}"
     # The boundaries lie where rounding reaches them, so that "60.0 s" or "1 h 60 min" is never printed.
     if seconds < _MINUTE - 0.05:
-        return f"{_plain(_round_significant(Decimal(seconds), 3 if seconds >= 1 else 2, ROUND_HALF_EVEN))} s"
+        return f"{_significant(Fraction(seconds), 3 if seconds >= 1 else 2, round)} s"
     whole = round(seconds)
     if whole < _HOUR:
         return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
@@ -197,10 +259,10 @@ def format_duration(seconds: float) -> str:
     return f"{days} day{'' if days == 1 else 's'} {hours % 24} h"
 
 
-def format_duration_up(seconds: float) -> str:
-    """Print a duration in seconds that parses back to no less than ``seconds`` (for budget files)."""
-    value = Decimal(seconds)
-    return f"{_plain(_round_significant(value, 4, ROUND_CEILING))} s"
+def format_duration_up(seconds: float, digits: int = 4) -> str:
+    """Print a duration in seconds that parses back to no less than ``seconds``, and then prints alike."""
+    # The shortest decimal that means this float: 0.1 is to print as "0.1 s", not as "0.1001 s".
+    return f"{_significant(Fraction(repr(float(seconds))), digits, math.ceil)} s"
 
 
 def format_durations_apart(first_seconds: float, second_seconds: float) -> tuple[str, str]:
@@ -208,11 +270,22 @@ def format_durations_apart(first_seconds: float, second_seconds: float) -> tuple
     first, second = format_duration(first_seconds), format_duration(second_seconds)
     if first != second or first_seconds == second_seconds:
         return first, second
-    for digits in range(4, 15):
-        first, second = f"{first_seconds:.{digits}g} s", f"{second_seconds:.{digits}g} s"
+    for digits in range(4, 12):
+        first, second = _seconds(first_seconds, digits), _seconds(second_seconds, digits)
         if first != second:
-            break
-    return first, second
+            return first, second
+    return f"{_exact(first_seconds)} s", f"{_exact(second_seconds)} s"
+
+
+def _seconds(seconds: float, digits: int) -> str:
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{_significant(abs(Fraction(seconds)), digits, round)} s"
+
+
+def format_counts_apart(first: float, second: float) -> tuple[str, str]:
+    """Print two counts so that different counts look different, fractions of derived limits included."""
+    shown = f"{first:.0f}", f"{second:.0f}"
+    return shown if shown[0] != shown[1] or first == second else (_exact(first), _exact(second))
 
 
 def format_fraction(fraction: float) -> str:
