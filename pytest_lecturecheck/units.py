@@ -123,11 +123,11 @@ def format_size(size_bytes: float, digits: int = 3) -> str:
 
 def format_size_up(size_bytes: float, digits: int = 4) -> str:
     """Print a size so that it parses back to no less than ``size_bytes``, and what it parses back to prints alike."""
-    below = _format_size(size_bytes, digits, math.floor)
-    # Parsing rounds up to whole bytes; without this, each reading and printing would climb by one last digit.
-    if 0 <= size_bytes < _LARGEST_SIZE // 2 and parse_size(below) >= size_bytes:
-        return below
-    return _format_size(size_bytes, digits, math.ceil)
+    if size_bytes <= KIB or not math.isfinite(size_bytes):
+        return _format_size(size_bytes, digits, math.ceil)
+    # Parsing rounds up to whole bytes, so it is enough to be above the byte before. Without this, each reading and
+    # printing would climb by one last digit.
+    return _format_size(math.ceil(size_bytes) - 1 + Fraction(1, 10**9), digits, math.ceil)
 
 
 def format_bytes(size_bytes: float) -> str:
@@ -151,7 +151,7 @@ def _exact(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def _format_size(size_bytes: float, digits: int, rounding: _Rounding) -> str:
+def _format_size(size_bytes: float | Fraction, digits: int, rounding: _Rounding) -> str:
     if not math.isfinite(size_bytes):
         return f"{size_bytes} B"
     sign = "-" if size_bytes < 0 else ""
