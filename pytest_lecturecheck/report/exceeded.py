@@ -1,0 +1,196 @@
+"""The evidence behind an exceeded limit: every comparison, the heaviest cells now and then, what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pytest_lecturecheck.metric import Metric, Unit
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import (
+    NO_FIGURE,
+    changes_since_recording,
+    line_text,
+    method_text,
+    plural,
+    value_text,
+)
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.run import CellRun
+from pytest_lecturecheck.units import format_fraction, format_size
+from pytest_lecturecheck.verdict import Comparison, VerdictKind
+
+_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.NOT_FITTING})
+_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
+_HEAVIEST: Final = 5
+_CHANGES: Final = 12
+
+
+def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> list[str]:
+    """Render the sections of evidence of an entry whose comparisons fail."""
+    title = [paint(Tone.TITLE, row) for row in wrap(_comparison_title(entry), width)]
+    lines = [*title, *_comparisons(entry, width, paint, indent)]
+    exceeded = [item.metric for item in entry.verdict.comparisons if item.kind in _EXCEEDED]
+    if any(metric.unit is Unit.BYTES for metric in exceeded) or not exceeded:
+        lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
+    if any(metric.unit is Unit.SECONDS for metric in exceeded):
+        lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
+    lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
+    changes = list(changes_since_recording(entry))
+    shown = changes[:_CHANGES]
+    if len(changes) > _CHANGES:
+        shown.append(f"and {len(changes) - _CHANGES} more")
+    return lines + _section(paint, "Changed since the budget was recorded", _bullets(shown, width, indent))
+
+
+def _section(paint: Paint, title: str, rows: Sequence[str]) -> list[str]:
+    return ["", paint(Tone.TITLE, title), *rows] if rows else []
+
+
+def _bullets(items: Sequence[str], width: int, indent: str) -> list[str]:
+    return [row for item in items for row in wrap(item, width, first=indent)]
+
+
+def _comparison_title(entry: Entry) -> str:
+    if any(item.kind in _DECLARED for item in entry.verdict.comparisons):
+        return "Held against what is declared"
+    title = f"Held against the budget of {one_line(entry.run.platform)}"
+    budget = entry.budget
+    if budget is None or budget.recorded is None:
+        return title
+    return f"{title}, recorded {budget.recorded.isoformat()} from {budget.run_count} run{plural(budget.run_count)}"
+
+
+def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
+    columns = (
+        Column(title="metric"),
+        Column(title="measured", right=True),
+        Column(title="limit", right=True),
+        Column(title="verdict"),
+        Column(title="when recorded", optional=True),
+    )[: 5 if entry.budget is not None else 4]
+    rows = [_comparison_row(entry, item)[: len(columns)] for item in entry.verdict.comparisons]
+    return render_table(columns, rows, width=width, paint=paint, indent=indent)
+
+
+def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
+    metric, limit, measured = item.metric, item.limit, item.measured
+    shown, shown_limit, verdict = NO_FIGURE, NO_FIGURE, item.kind.value
+    if limit is not None:
+        shown_limit = metric.format_value(limit)
+    if measured is not None:
+        shown = measured.text
+    if limit is not None and measured is not None and measured.value > limit:
+        at_least = ">= " if measured.method.is_lower_bound else ""
+        shown, shown_limit = metric.format_values_apart(measured.value, limit)
+        shown = f"{at_least}{shown}"
+        difference = measured.value - limit
+        share = f" ({format_fraction(difference / limit)})" if limit else ""
+        verdict = f"{metric.format_value(difference)} over{share}"
+    tone = Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    return (
+        Field(metric.label),
+        Field(shown, tone),
+        Field(shown_limit),
+        Field(verdict, tone),
+        Field(_seen_text(entry, metric)),
+    )
+
+
+def _seen_text(entry: Entry, metric: Metric) -> str:
+    found = entry.budget.metrics.get(metric) if entry.budget is not None else None
+    if found is None or not found.seen:
+        return "set by hand" if found is not None and found.hand_set else NO_FIGURE
+    return seen_range(metric, found.seen)
+
+
+def seen_range(metric: Metric, seen: Sequence[float]) -> str:
+    """Print the range of the figures seen (``1.27 GiB to 1.29 GiB``), or the one figure."""
+    lowest, highest = metric.format_value(min(seen)), metric.format_value(max(seen))
+    return highest if lowest == highest else f"{lowest} to {highest}"
+
+
+def _heaviest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
+    """Render the heaviest cells of the run beside the ones that were heaviest when the budget was recorded."""
+    now = _highest(entry, Metric.PEAK_FOOTPRINT)
+    then = {cell.number: cell for cell in entry.budget.heaviest} if entry.budget is not None else {}
+    by_number = {cell.number: cell for cell in entry.run.cells}
+    numbers = [cell.number for cell in now]
+    numbers += [number for number in then if number not in numbers]
+    columns = (
+        Column(title=""),
+        Column(title="cell", right=True),
+        Column(title="line", right=True),
+        Column(title="peak now", right=True),
+        Column(title="raised", right=True, optional=True),
+        *((Column(title="peak when recorded", right=True),) if then else ()),
+    )
+    rows = []
+    for number in numbers:
+        cell = by_number.get(number)
+        line = cell.line if cell is not None else then[number].line
+        raised = cell.raised_bytes if cell is not None else None
+        recorded = format_size(then[number].peak_footprint_bytes) if number in then else NO_FIGURE
+        rows.append(
+            (
+                _mark(cell, entry.focus),
+                Field(str(number)),
+                Field(line_text(line)),
+                Field("no such cell" if cell is None else value_text(cell, Metric.PEAK_FOOTPRINT)),
+                Field(NO_FIGURE if raised is None else format_size(raised)),
+                *((Field(recorded),) if then else ()),
+            )
+        )
+    return render_table(columns, rows, width=width, paint=paint, indent=indent) if rows else []
+
+
+def _slowest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
+    columns = (
+        Column(title=""),
+        Column(title="cell", right=True),
+        Column(title="line", right=True),
+        Column(title="wall", right=True),
+        Column(title="CPU", right=True),
+        Column(title="compile", right=True, optional=True),
+    )
+    rows = [
+        (
+            _mark(cell, entry.focus),
+            Field(str(cell.number)),
+            Field(line_text(cell.line)),
+            *(Field(value_text(cell, metric)) for metric in (Metric.WALL, Metric.CPU, Metric.COMPILE)),
+        )
+        for cell in _highest(entry, Metric.WALL)
+    ]
+    return render_table(columns, rows, width=width, paint=paint, indent=indent) if rows else []
+
+
+def _mark(cell: CellRun | None, focus: CellRun | None) -> Field:
+    return Field(">" if cell is not None and focus is not None and cell.number == focus.number else "", Tone.MARK)
+
+
+def _highest(entry: Entry, metric: Metric) -> list[CellRun]:
+    measured = [(cell, found.value) for cell in entry.run.cells if (found := cell.measured(metric)) is not None]
+    ordered = sorted(measured, key=lambda pair: (-pair[1], pair[0].number))
+    return [cell for cell, _ in ordered[:_HEAVIEST]]
+
+
+def _methods(entry: Entry, width: int, indent: str) -> list[str]:
+    return [row for text in _method_texts(entry) for row in wrap(text, width, first=indent, rest=indent + "  ")]
+
+
+def _method_texts(entry: Entry) -> Iterator[str]:
+    for item in entry.verdict.comparisons:
+        if item.measured is None:
+            yield item.message
+            continue
+        text = f"{item.metric.label}: {method_text(item.measured)}"
+        found = entry.budget.metrics.get(item.metric) if entry.budget is not None else None
+        if found is not None and found.method is not None and found.method is not item.measured.method:
+            text += f"; when recorded: {found.method.value}"
+        yield text
+    machine = entry.run.machine
+    if machine is not None:
+        yield f"machine: {one_line(machine.text)}"

@@ -1,0 +1,143 @@
+"""Figures as text: how they were had, cells in a table, what changed since a budget was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.run import CellRun, CellStatus, Run
+from pytest_lecturecheck.units import format_size
+
+NO_FIGURE: Final = "-"
+_CELL_ROWS: Final = 12
+_LAST_ROWS: Final = 4
+_STATUS_TONES: Final = {
+    CellStatus.FAILED: Tone.BAD,
+    CellStatus.TIMED_OUT: Tone.BAD,
+    CellStatus.DIED: Tone.BAD,
+    CellStatus.ALLOWED_ERROR: Tone.WARN,
+    CellStatus.SKIPPED: Tone.DIM,
+    CellStatus.EMPTY: Tone.DIM,
+    CellStatus.NOT_RUN: Tone.DIM,
+}
+
+
+def method_text(measured: Measurement) -> str:
+    """Say how a figure was had (``exact (VmHWM), within 256 KiB``)."""
+    text = measured.method.value
+    if measured.interval_seconds:
+        text += f" every {measured.interval_seconds * 1000:.3g} ms"
+    if measured.method is Method.SAMPLED:
+        text += ", a lower bound"
+    if measured.source:
+        text += f" ({one_line(measured.source)})"
+    if measured.tolerance:
+        text += f", within {measured.metric.format_value(measured.tolerance)}"
+    return text
+
+
+def value_text(cell: CellRun, metric: Metric) -> str:
+    """Print a cell's figure, or a dash where there is none."""
+    measured = cell.measured(metric)
+    return measured.text if measured is not None else NO_FIGURE
+
+
+def line_text(line: int | None) -> str:
+    """Print a line number, or a dash."""
+    return NO_FIGURE if line is None else str(line)
+
+
+def render_cells(run: Run, focus: CellRun | None, *, width: int, paint: Paint, indent: str) -> list[str]:
+    """
+    Render the figures of the cells so far; of many cells, the heaviest and the last ones.
+
+    Cells that were not reached are only counted.
+    """
+    cells = [cell for cell in run.cells if cell.status is not CellStatus.NOT_RUN]
+    if not cells:
+        return []
+    chosen = _choose(cells, focus)
+    columns = (
+        Column(title=""),
+        Column(title="cell", right=True),
+        Column(title="line", right=True),
+        Column(title="status"),
+        Column(title="peak", right=True),
+        Column(title="raised", right=True, optional=True),
+        Column(title="wall", right=True),
+    )
+    lines = render_table(columns, [_cell_row(cell, focus) for cell in chosen], width=width, paint=paint, indent=indent)
+    left_out, not_run = len(cells) - len(chosen), len(run.cells) - len(cells)
+    if left_out:
+        lines.append(f"{indent}{left_out} lighter cell{plural(left_out)} left out")
+    if not_run:
+        lines.append(f"{indent}{not_run} cell{plural(not_run)} not run")
+    return lines
+
+
+def plural(count: int) -> str:
+    """Give the ending of a regular noun."""
+    return "" if count == 1 else "s"
+
+
+def _choose(cells: Sequence[CellRun], focus: CellRun | None) -> list[CellRun]:
+    if len(cells) <= _CELL_ROWS:
+        return list(cells)
+    last = {cell.number for cell in cells[-_LAST_ROWS:]} | ({focus.number} if focus is not None else set())
+    heaviest = sorted(cells, key=lambda cell: (-(cell.raised_bytes or 0), cell.number))
+    numbers = [cell.number for cell in heaviest if cell.number not in last]
+    chosen = last | set(numbers[: _CELL_ROWS - len(last)])
+    return [cell for cell in cells if cell.number in chosen]
+
+
+def _cell_row(cell: CellRun, focus: CellRun | None) -> tuple[Field, ...]:
+    is_focus = focus is not None and cell.number == focus.number
+    raised = NO_FIGURE if cell.raised_bytes is None else format_size(cell.raised_bytes)
+    return (
+        Field(">" if is_focus else "", Tone.MARK),
+        Field(str(cell.number)),
+        Field(line_text(cell.line)),
+        Field(cell.status.value, _STATUS_TONES.get(cell.status, Tone.PLAIN)),
+        Field(value_text(cell, Metric.PEAK_FOOTPRINT)),
+        Field(raised),
+        Field(value_text(cell, Metric.WALL)),
+    )
+
+
+def changes_since_recording(entry: Entry) -> Iterator[str]:
+    """Say what differs between the run and the time its budget was recorded: versions first, then the machine."""
+    if entry.budget is None:
+        return
+    then, now = entry.budget.software, entry.run.software
+    if then is not None and now is not None:
+        yield from _software_changes(then, now)
+    if entry.budget.machine is not None and entry.run.machine is not None:
+        yield from _machine_changes(entry.budget.machine, entry.run.machine)
+
+
+def _software_changes(then: Software, now: Software) -> Iterator[str]:
+    if then.python and now.python and then.python != now.python:
+        yield one_line(f"Python {then.python} -> {now.python}")
+    for name in sorted({*then.packages, *now.packages}):
+        before, after = then.packages.get(name, "absent"), now.packages.get(name, "absent")
+        if before != after:
+            yield one_line(f"{name} {before} -> {after}")
+
+
+def _machine_changes(then: Machine, now: Machine) -> Iterator[str]:
+    pairs = (
+        ("CPU", then.cpu, now.cpu),
+        ("cores", str(then.core_count), str(now.core_count)),
+        ("memory", format_size(then.usable_memory_bytes), format_size(now.usable_memory_bytes)),
+        ("huge pages", then.transparent_hugepages or "unknown", now.transparent_hugepages or "unknown"),
+        ("accelerators", ", ".join(then.accelerators) or "none", ", ".join(now.accelerators) or "none"),
+    )
+    for name, before, after in pairs:
+        if before != after:
+            yield one_line(f"{name} {before} -> {after}")

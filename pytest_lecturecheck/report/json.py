@@ -1,0 +1,46 @@
+"""The session as one JSON document: the stored runs, with totals."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.report.entry import Entry
+
+SCHEMA: Final = 1
+
+
+def render_json(records: Sequence[Mapping[str, Any]], entries: Sequence[Entry], *, platform: str = "") -> str:
+    """
+    Render the document; it is ASCII, so that any reader takes it.
+
+    Args:
+        records: the runs as the store writes them, in the order of the session.
+        entries: the session's entries, for the totals.
+        platform: platform label.
+
+    Raises:
+        ValueError: a record holds NaN or an infinite number, which JSON does not know.
+    """
+    document = {"schema": SCHEMA, "platform": platform, "totals": totals(entries), "runs": list(records)}
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def totals(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Count what the session ran; figures that were not had are ``None``."""
+    peaks = [
+        (found.value, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None
+    ]
+    highest = max(peaks, key=lambda pair: pair[0]) if peaks else None
+    return {
+        "lectures": len(entries),
+        "failed": sum(entry.verdict.failed for entry in entries),
+        "verdicts": dict(sorted(Counter(entry.verdict.kind.value for entry in entries).items())),
+        "cells_run": sum(cell.status.has_run for entry in entries for cell in entry.run.cells),
+        "seconds": sum(entry.seconds for entry in entries),
+        "highest_peak_footprint_bytes": None if highest is None else highest[0],
+        "highest_peak_footprint_lecture": None if highest is None else highest[1].run.lecture,
+    }

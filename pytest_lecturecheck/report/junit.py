@@ -1,0 +1,65 @@
+"""An item's figures as properties of its JUnit test case. Names are stable: other programs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_lecturecheck.metric import Metric, Reading, Unavailable, Unit
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.text import cut_line, one_line
+
+_PREFIX: Final = "lecturecheck"
+_CHARS: Final = 1000
+
+
+def properties(entry: Entry) -> list[tuple[str, str]]:
+    """
+    Give names and values for one test case; every value is valid XML text whatever the lecture holds.
+
+    ``lecturecheck.<metric>`` is the figure in the unit that the metric's name states, ``.method`` how it was had,
+    ``.high`` the upper end of a bracket, ``.limit`` what it was held against, ``.unavailable`` why there is no figure.
+    """
+    return [(f"{_PREFIX}.{name}", cut_line(one_line(value), _CHARS)) for name, value in _pairs(entry)]
+
+
+def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:
+    run = entry.run
+    yield "verdict", entry.verdict.kind.value
+    yield "headline", entry.headline
+    yield "platform", run.platform
+    yield "lecture", run.lecture
+    if run.variant:
+        yield "variant", run.variant
+    yield "cells_run", str(sum(cell.status.has_run for cell in run.cells))
+    if entry.focus is not None:
+        yield "cell", str(entry.focus.number)
+    if entry.line is not None:
+        yield "line", str(entry.line)
+    heaviest = run.heaviest_cell()
+    if heaviest is not None:
+        yield "heaviest_cell", str(heaviest.number)
+    limits = {item.metric: item.limit for item in entry.verdict.comparisons}
+    for metric in Metric:
+        reading = run.readings.get(metric)
+        if reading is None:
+            continue
+        yield from _reading_pairs(metric, reading)
+        limit = limits.get(metric)
+        if limit is not None:
+            yield f"{metric.value}.limit", _number(metric, limit)
+
+
+def _reading_pairs(metric: Metric, reading: Reading) -> Iterator[tuple[str, str]]:
+    name = metric.value
+    if isinstance(reading, Unavailable):
+        yield f"{name}.unavailable", reading.reason
+        return
+    yield name, _number(metric, reading.value)
+    yield f"{name}.method", reading.method.value
+    if reading.high is not None:
+        yield f"{name}.high", _number(metric, reading.high)
+
+
+def _number(metric: Metric, value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") if metric.unit is Unit.SECONDS else f"{value:.0f}"

@@ -1,0 +1,141 @@
+"""The session as Markdown, made for a pull request's comment or a job summary: failures first, table, details."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.failure import render_failure
+from pytest_lecturecheck.report.figures import NO_FIGURE
+from pytest_lecturecheck.report.summary import cell_text, count_text, peak_and_limit, remark_groups, replication_line
+from pytest_lecturecheck.report.text import cut, one_line
+from pytest_lecturecheck.units import format_duration
+from pytest_lecturecheck.verdict import VerdictKind
+
+_WIDTH: Final = 100
+_DETAIL_LINES: Final = 200
+_DETAIL_CHARS: Final = 500
+_PLACES: Final = 10
+_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
+
+# Every character that Markdown or HTML could act on. Entities work in text, in table cells and inside HTML alike, where
+# a backslash does not; the zero-width space keeps "@name" and "#12" from becoming mentions and references.
+_ESCAPES: Final = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "@": "@&#8203;",
+    "#": "&#35;&#8203;",
+    "|": "&#124;",
+    "`": "&#96;",
+    "\\": "&#92;",
+    "*": "&#42;",
+    "_": "&#95;",
+    "~": "&#126;",
+    "[": "&#91;",
+    "]": "&#93;",
+    "!": "&#33;",
+    "$": "&#36;",
+}
+# Beside those: the colon and the dot by which bare addresses become links, and what would begin a list or a rule.
+_ACTIVE: Final = re.compile(
+    "[" + re.escape("".join(_ESCAPES)) + "]"
+    r"|(?i:(?<=http)|(?<=https)|(?<=ftp)):(?=//)|(?i:(?<=www))\."
+    r"|^(?:[-+=]|\d{1,9}[.)])"
+)
+
+
+def render_markdown(
+    entries: Sequence[Entry],
+    *,
+    title: str = "Lecture check",
+    platform: str = "",
+    machine: Machine | None = None,
+    verbosity: int = 0,
+) -> str:
+    """
+    Render the session's entries as GitHub-flavoured Markdown; text from lectures cannot become markup.
+
+    Args:
+        entries: the session's entries.
+        title: heading of the document.
+        platform: platform label.
+        machine: the machine, or ``None`` where it is not known.
+        verbosity: as for the failure text.
+    """
+    failed = [entry for entry in entries if entry.verdict.failed]
+    blocks = [f"## {escape(title)}", f"**{escape(count_text(entries))}**" if entries else "No lecture was run."]
+    if platform or machine is not None:
+        blocks.append(
+            escape(", ".join(part for part in (platform, machine.text if machine is not None else "") if part))
+        )
+    if failed:
+        rows = [
+            f"- **{code(entry.location)}** {escape(entry.verdict.kind)}: {escape(entry.headline)}" for entry in failed
+        ]
+        blocks += ["### Failures", "\n".join(rows)]
+    if entries:
+        blocks += ["### Lectures", _table([*failed, *(item for item in entries if not item.verdict.failed)])]
+    if any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
+        blocks += ["### For a replication report", escape(replication_line(entries))]
+    for heading, groups in remark_groups(entries):
+        rows = [_remark(message, places) for message, places in groups]
+        blocks += [f"### {heading}", "\n".join(rows)]
+    if failed:
+        blocks += ["### Details", *(_details(entry, verbosity) for entry in failed)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def escape(text: str) -> str:
+    """Make one line of text that no Markdown or HTML reader acts on."""
+    return _ACTIVE.sub(_escape_match, one_line(text))
+
+
+def _escape_match(found: re.Match[str]) -> str:
+    text = found.group()
+    return _ESCAPES.get(text) or f"{text[:-1]}&#{ord(text[-1])};"
+
+
+def code(text: str) -> str:
+    """Make a code span that its text cannot leave, in tables too."""
+    return f"<code>{escape(text)}</code>"
+
+
+def fence(text: str) -> str:
+    """Make a fenced block that its text cannot leave: the fence is longer than any row of backticks in it."""
+    longest = max((len(found.group()) for found in re.finditer(r"`+", text)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return f"{marks}text\n{text}\n{marks}"
+
+
+def _table(entries: Sequence[Entry]) -> str:
+    rows = ["| lecture | verdict | peak | budget | time | heaviest cell |", "|---|---|--:|--:|--:|---|"]
+    for entry in entries:
+        peak, limit = peak_and_limit(entry)
+        seconds = format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE
+        heaviest = cell_text(entry.run.heaviest_cell(Metric.PEAK_FOOTPRINT))
+        word = escape(entry.verdict.kind)
+        fields = (
+            code(entry.name),
+            f"**{word}**" if entry.verdict.failed else word,
+            *(escape(text) for text in (peak, limit, seconds, heaviest)),
+        )
+        rows.append(f"| {' | '.join(fields)} |")
+    return "\n".join(rows)
+
+
+def _remark(message: str, places: Sequence[str]) -> str:
+    shown = ", ".join(code(place) for place in places[:_PLACES])
+    more = len(places) - _PLACES
+    return f"- {escape(message)}: {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def _details(entry: Entry, verbosity: int) -> str:
+    text = cut(render_failure(entry, width=_WIDTH, verbosity=verbosity), _DETAIL_LINES, _DETAIL_CHARS)
+    summary = f"<summary>{code(entry.name)}: {escape(entry.verdict.kind)}</summary>"
+    return f"<details>{summary}\n\n{fence(text)}\n\n</details>"

@@ -1,0 +1,207 @@
+"""The summary of a session: table of verdicts, what is worth a remark, line for a replication report, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from pytest_lecturecheck.metric import Measurement, Metric
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import NO_FIGURE, method_text, plural
+from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import cut_line, fit_middle, one_line, wrap
+from pytest_lecturecheck.run import CellRun
+from pytest_lecturecheck.units import format_duration, format_size
+from pytest_lecturecheck.verdict import VerdictKind
+
+_INDENT: Final = "  "
+_PLACES: Final = 4
+_MESSAGE_CHARS: Final = 400
+_QUIET: Final = frozenset({VerdictKind.WITHIN, VerdictKind.FITS, VerdictKind.RECORDED})
+_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
+
+Group: TypeAlias = tuple[str, list[str]]
+"""Equal remarks: the message, and where it was made."""
+
+
+def render_summary(entries: Sequence[Entry], *, width: int, colour: bool, replication: bool = False) -> list[str]:
+    """
+    Render the summary: failing lectures stand last, where a log is read first.
+
+    Args:
+        entries: the session's entries in the order of their items.
+        width: columns of the terminal.
+        colour: whether colour codes are written.
+        replication: give the line for a replication report even where nothing was held against a declared limit.
+    """
+    if not entries:
+        return []
+    paint = Paint(colour=colour)
+    ordered = [
+        *(item for item in entries if not item.verdict.failed),
+        *(item for item in entries if item.verdict.failed),
+    ]
+    lines = _table(ordered, width, paint)
+    for title, groups in remark_groups(ordered):
+        lines += _render_groups(title, groups, width, paint)
+    if replication or any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
+        lines += ["", paint(Tone.TITLE, "For a replication report"), replication_line(entries)]
+    tone = Tone.BAD if any(entry.verdict.failed for entry in entries) else Tone.GOOD
+    return [*lines, "", *(paint(tone, row) for row in wrap(count_text(entries), width))]
+
+
+def _table(entries: Sequence[Entry], width: int, paint: Paint) -> list[str]:
+    columns = (
+        Column(title="lecture", shrink_to=20),
+        Column(title="verdict"),
+        Column(title="peak", right=True),
+        Column(title="budget", right=True),
+        Column(title="time", right=True, optional=True),
+        Column(title="heaviest cell", optional=True),
+    )
+    return render_table(columns, [_row(entry) for entry in entries], width=width, paint=paint)
+
+
+def _row(entry: Entry) -> tuple[Field, ...]:
+    peak, limit = peak_and_limit(entry)
+    tone = verdict_tone(entry.verdict.kind, failed=entry.verdict.failed)
+    return (
+        Field(entry.name),
+        Field(entry.verdict.kind.value, tone),
+        Field(peak, tone if entry.verdict.failed else Tone.PLAIN),
+        Field(limit),
+        Field(format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE),
+        Field(cell_text(entry.run.heaviest_cell()), Tone.DIM),
+    )
+
+
+def peak_and_limit(entry: Entry) -> tuple[str, str]:
+    """Print peak and limit; a peak over its limit never looks equal to it."""
+    peak, limit = entry.run.measured(Metric.PEAK_FOOTPRINT), entry.limit_bytes
+    if peak is None or limit is None:
+        shown = NO_FIGURE if peak is None else peak.text
+        return shown, NO_FIGURE if limit is None else format_size(limit)
+    if peak.value <= limit:
+        return peak.text, format_size(limit)
+    shown, shown_limit = Metric.PEAK_FOOTPRINT.format_values_apart(peak.value, limit)
+    return (f">= {shown}" if peak.method.is_lower_bound else shown), shown_limit
+
+
+def cell_text(cell: CellRun | None) -> str:
+    """Name a cell by its number and its line in the file."""
+    if cell is None:
+        return NO_FIGURE
+    return str(cell.number) if cell.line is None else f"{cell.number} (line {cell.line})"
+
+
+def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
+    """Give what is worth a remark beside the failures, equal remarks joined, by heading without empty ones."""
+    titled = (
+        ("Verdicts", _verdict_groups(entries)),
+        ("Notes", _note_groups(entries)),
+        ("Findings", _finding_groups(entries)),
+    )
+    return [(title, groups) for title, groups in titled if groups]
+
+
+def _verdict_groups(entries: Iterable[Entry]) -> list[Group]:
+    """Collect headlines that call for an action; failures have their own text, and quiet verdicts none."""
+    pairs = (
+        (_named(entry.verdict.kind.value, entry.headline), entry.name)
+        for entry in entries
+        if not entry.verdict.failed and entry.verdict.kind not in _QUIET
+    )
+    return _group(pairs)
+
+
+def _named(kind: str, headline: str) -> str:
+    return headline if headline.startswith(kind) else f"{kind}: {headline}"
+
+
+def _note_groups(entries: Iterable[Entry]) -> list[Group]:
+    return _group((note, entry.name) for entry in entries for note in entry.verdict.notes)
+
+
+def _finding_groups(entries: Iterable[Entry]) -> list[Group]:
+    return _group(
+        (item.message, f"{entry.name}: {item.place}" if item.place else entry.name)
+        for entry in entries
+        for item in entry.run.findings
+    )
+
+
+def _group(pairs: Iterable[tuple[str, str]]) -> list[Group]:
+    """Join equal messages, in the order of their first appearance."""
+    groups: dict[str, list[str]] = {}
+    for message, place in pairs:
+        places = groups.setdefault(cut_line(one_line(message), _MESSAGE_CHARS), [])
+        if place not in places:
+            places.append(place)
+    return list(groups.items())
+
+
+def _render_groups(title: str, groups: Sequence[Group], width: int, paint: Paint) -> list[str]:
+    lines = ["", paint(Tone.TITLE, title)]
+    for message, places in groups:
+        lines += wrap(message, width, first=_INDENT, rest=_INDENT)
+        indent = _INDENT * 3
+        lines += [f"{indent}{paint(Tone.PLACE, fit_middle(place, width - len(indent)))}" for place in places[:_PLACES]]
+        if len(places) > _PLACES:
+            lines.append(f"{indent}and {len(places) - _PLACES} more")
+    return lines
+
+
+def replication_line(entries: Sequence[Entry]) -> str:
+    """
+    State in one line what a replication report asks: needs, how they were had, and the machine.
+
+    It is one line at any width, made to be copied. Lectures run one after another: times add up, peaks do not.
+    """
+    peaks = [(found, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
+    parts = []
+    if peaks:
+        peak, entry = max(peaks, key=lambda pair: pair[0].high or pair[0].value)
+        parts.append(f"peak footprint {peak.text} in {entry.name}, {method_text(peak)}")
+    else:
+        parts.append("peak footprint not measured")
+    parts += [_highest_text(entries, metric) for metric in (Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED)]
+    total = sum(entry.wall_seconds for entry in entries)
+    parts.append(f"wall time {format_duration(total)} for {len(entries)} lecture{plural(len(entries))}")
+    parts.append(_declared_text(entries))
+    bad = sum(entry.verdict.failed and not entry.verdict.comparisons for entry in entries)
+    parts.append(f"incomplete: {bad} lecture{plural(bad)} did not end well" if bad else "")
+    machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
+    parts.append(one_line(machines[0].text) if machines else "machine unknown")
+    return "; ".join(part for part in parts if part)
+
+
+def _highest_text(entries: Sequence[Entry], metric: Metric) -> str:
+    found: list[Measurement] = [value for entry in entries if (value := entry.run.measured(metric)) is not None]
+    return f"{metric.label} {max(found, key=lambda item: item.value).text}" if found else ""
+
+
+def _declared_text(entries: Sequence[Entry]) -> str:
+    limits = {
+        item.metric: item.metric.format_value(item.limit)
+        for entry in entries
+        for item in entry.verdict.comparisons
+        if item.kind in _DECLARED and item.limit is not None
+    }
+    return "declared " + " and ".join(limits.values()) if limits else ""
+
+
+def count_text(entries: Sequence[Entry]) -> str:
+    """Count the lectures and their verdicts (failing first) in one line, and say what they took together."""
+    counts: dict[tuple[bool, VerdictKind], int] = {}
+    for entry in sorted(entries, key=lambda item: not item.verdict.failed):
+        key = (entry.verdict.failed, entry.verdict.kind)
+        counts[key] = counts.get(key, 0) + 1
+    words = ", ".join(f"{count} {kind.value}" for (_, kind), count in counts.items())
+    cell_count = sum(cell.status.has_run for entry in entries for cell in entry.run.cells)
+    peaks = [found.value for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
+    parts = [f"{len(entries)} lecture{plural(len(entries))}: {words}", f"{cell_count} cell{plural(cell_count)} run"]
+    if peaks:
+        parts.append(f"highest peak {format_size(max(peaks))}")
+    parts.append(format_duration(sum(entry.seconds for entry in entries)))
+    return "; ".join(parts)
