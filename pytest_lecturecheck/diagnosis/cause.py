@@ -1,0 +1,57 @@
+"""What a bad end means, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CauseKind(StrEnum):
+    """The closed set of causes."""
+
+    CELL_ERROR = "cell error"
+    INPUT_REQUESTED = "input requested"
+    EXIT_REQUESTED = "exit requested"
+    REQUEST_REFUSED = "memory request refused"
+    """One request was refused at once; the process itself was small."""
+    MEMORY_EXHAUSTED = "memory exhausted"
+    """The process had climbed to the limit."""
+    LIBRARY_LIMIT = "limit inside a library"
+    """A library said MemoryError while memory was free."""
+    HOST_OUT_OF_MEMORY = "out of host memory"
+    """A library's own allocator could not get host memory."""
+    DEVICE_OUT_OF_MEMORY = "out of device memory"
+    LIBRARY_OUT_OF_MEMORY = "library out of memory"
+    """The same; the error does not say whether of the host or of a device."""
+    DEVICE_NOT_USABLE = "device not usable"
+    TIMED_OUT = "timed out"
+    """Over its time limit; what it was doing is not known, or mixed."""
+    TIMED_OUT_COMPUTING = "timed out computing"
+    TIMED_OUT_WAITING = "timed out waiting"
+    TIMED_OUT_PAGING = "timed out paging"
+    NEVER_READY = "kernel never ready"
+    DIED_AT_START = "kernel died at start"
+    KILLED = "killed from outside"
+    NATIVE_OUT_OF_MEMORY = "native allocator out of memory"
+    NATIVE_CRASH = "native crash"
+    ENDED_BY_SIGNAL = "ended by a signal"
+    EXITED = "kernel exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """
+    What a bad end means.
+
+    Attributes:
+        kind: the cause.
+        headline: one line: what happened, in which code cell and line, with the figures that show it.
+        evidence: the observations it rests on, one line each.
+        advice: what to do about it, one line each; empty where nothing general can be said.
+    """
+
+    kind: CauseKind
+    headline: str
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()

@@ -1,0 +1,99 @@
+"""Errors that a cell raised: requests for input, exits, libraries out of memory, and plain errors."""
+
+from __future__ import annotations
+
+from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+from pytest_lecturecheck.diagnosis.requests import MemoryPlace, means_device_not_usable, parse_request
+from pytest_lecturecheck.diagnosis.wording import (
+    all_lines,
+    both_units,
+    error_text,
+    had_text,
+    in_brackets,
+    limit_text,
+    stderr_lines,
+)
+from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.units import format_size
+
+_ANOTHER_HOLDER = "another process may hold the GPU's memory; nvidia-smi shows which"
+
+
+def find_input_request(evidence: Evidence) -> Cause | None:
+    """Recognise ``input()`` and ``getpass()``: nobody can answer here."""
+    if evidence.error is None or evidence.error.name.rsplit(".", 1)[-1] != "StdinNotImplementedError":
+        return None
+    return Cause(
+        kind=CauseKind.INPUT_REQUESTED,
+        headline=f"the cell asks for input, which is not available here{in_brackets(evidence)}",
+        evidence=(error_text(evidence.error),),
+        advice=("set the value in the code, or tag the cell skip-execution",),
+    )
+
+
+def find_exit_request(evidence: Evidence) -> Cause | None:
+    """Recognise ``sys.exit()``: the lecture's own wish, whatever its status, and never a death of the kernel."""
+    if evidence.error is None or evidence.error.name != "SystemExit":
+        return None
+    return Cause(
+        kind=CauseKind.EXIT_REQUESTED,
+        headline=f"the cell ends the kernel: {error_text(evidence.error)}{in_brackets(evidence)}",
+        advice=("no cell after it can run: remove the call, or tag the cell skip-execution",),
+    )
+
+
+def find_library_out_of_memory(evidence: Evidence) -> Cause | None:
+    """Recognise the out-of-memory errors of XLA, CuPy, PyTorch, Numba and TensorFlow, on the host or on a device."""
+    if evidence.error is None:
+        return None
+    request = parse_request(evidence.error.name, evidence.error.value)
+    if request is None:
+        return None
+    kind, where, against = CauseKind.LIBRARY_OUT_OF_MEMORY, "", ""
+    advice: tuple[str, ...] = ()
+    if request.place is MemoryPlace.HOST:
+        kind, where, against = CauseKind.HOST_OUT_OF_MEMORY, " on the host", _against_host(evidence)
+    elif request.place is MemoryPlace.DEVICE:
+        kind, where, advice = CauseKind.DEVICE_OUT_OF_MEMORY, " on the device", (_ANOTHER_HOLDER,)
+    asked = f": asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
+    return Cause(
+        kind=kind,
+        headline=f"{request.library} out of memory{asked}{where}{against}{in_brackets(evidence)}",
+        evidence=(error_text(evidence.error), *all_lines(evidence)),
+        advice=advice,
+    )
+
+
+def _against_host(evidence: Evidence) -> str:
+    """Set a request on the host against the machine, and beside what the process had."""
+    parts = []
+    if limit := limit_text(evidence):
+        parts.append(f"the limit is {limit}")
+    if evidence.available_memory_bytes is not None:
+        parts.append(f"{format_size(evidence.available_memory_bytes)} available")
+    if had := had_text(evidence):
+        parts.append(had)
+    return f"; {'; '.join(parts)}" if parts else ""
+
+
+def find_unusable_device(evidence: Evidence) -> Cause | None:
+    """Recognise GPU libraries that could not be set up: no claim of exhausted memory, but a hint."""
+    if evidence.error is None or not means_device_not_usable(evidence.error.name, evidence.error.value):
+        return None
+    return Cause(
+        kind=CauseKind.DEVICE_NOT_USABLE,
+        headline=f"{error_text(evidence.error)}{in_brackets(evidence)}",
+        evidence=tuple(stderr_lines(evidence)),
+        advice=(_ANOTHER_HOLDER, "the versions of driver, CUDA and cuDNN may not fit together"),
+    )
+
+
+def find_cell_error(evidence: Evidence) -> Cause | None:
+    """Take every other error as what it says it is."""
+    if evidence.error is None:
+        return None
+    return Cause(
+        kind=CauseKind.CELL_ERROR,
+        headline=f"{error_text(evidence.error)}{in_brackets(evidence)}",
+        evidence=tuple(stderr_lines(evidence)),
+    )

@@ -1,0 +1,199 @@
+"""
+Read the memory that was asked for out of the texts of errors.
+
+An error counts only where its class and its text agree: a plain ``ValueError: ran out of memory cards`` is no statement
+about memory. Texts as raised by NumPy (``numpy/_core/_exceptions.py``), XLA (``RESOURCE_EXHAUSTED``; the CPU client
+says "allocating", the device's allocator "while trying to allocate"), CuPy (``cupy/cuda/memory.pyx``), PyTorch
+(``c10/cuda/CUDACachingAllocator.cpp``, ``c10/core/impl/alloc_cpu.cpp``), Numba and TensorFlow.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from pytest_lecturecheck.errors import UnitError
+from pytest_lecturecheck.units import parse_size
+
+_READ_LENGTH: Final = 4000
+_LARGEST_SIZE: Final = 2**63 - 1
+
+
+class MemoryPlace(StrEnum):
+    """Where memory was asked for."""
+
+    HOST = "host"
+    DEVICE = "device"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRequest:
+    """
+    A request that was refused.
+
+    Attributes:
+        library: whose allocator speaks ("XLA", "CuPy").
+        place: whose memory it wanted.
+        size_bytes: what it asked for, or ``None`` where the text does not say.
+    """
+
+    library: str
+    place: MemoryPlace
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """One form of text: the classes that may carry it, what it looks like, and what it says."""
+
+    names: frozenset[str]
+    pattern: re.Pattern[str]
+    library: str
+    place: MemoryPlace
+
+
+_SIZE: Final = r"(?P<size>[0-9][0-9.,]*\s*(?:bytes?|[KMGTP]i?B|B))"
+_XLA: Final = frozenset({"JaxRuntimeError", "XlaRuntimeError", "RuntimeError"})
+_CUPY: Final = frozenset({"OutOfMemoryError", "CUDARuntimeError"})
+_TORCH: Final = frozenset({"OutOfMemoryError", "RuntimeError", "AcceleratorError"})
+
+
+def _form(names: Iterable[str], pattern: str, library: str, place: MemoryPlace) -> _Form:
+    return _Form(names=frozenset(names), pattern=re.compile(pattern, re.DOTALL), library=library, place=place)
+
+
+# The first that matches decides. "RuntimeError" is in the sets because older releases raised it; the patterns that
+# may go with it start with a text that nobody writes by accident.
+_FORMS: Final = (
+    _form(
+        _XLA,
+        rf"(?:INTERNAL|RESOURCE_EXHAUSTED): (?:Error dispatching computation: )?Out of memory allocating {_SIZE}.*",
+        "XLA",
+        MemoryPlace.HOST,
+    ),
+    _form(
+        _XLA,
+        rf"(?:RESOURCE_EXHAUSTED|Resource exhausted|INTERNAL): .*?[Oo]ut of memory while trying to allocate {_SIZE}.*",
+        "XLA",
+        MemoryPlace.DEVICE,
+    ),
+    # XLA's CPU kernels do not pass the allocation's size on.
+    _form(_XLA, r"INTERNAL: .*YNNPACK operation failed.*", "XLA", MemoryPlace.HOST),
+    _form(_XLA, rf"RESOURCE_EXHAUSTED: .*?[Ff]ailed to allocate {_SIZE}.*", "XLA", MemoryPlace.UNKNOWN),
+    _form(_XLA, r"RESOURCE_EXHAUSTED: .*[Oo]ut of memory.*", "XLA", MemoryPlace.UNKNOWN),
+    _form(
+        _TORCH,
+        rf"(?:CUDA|HIP|XPU|MPS backend) out of memory.*?Tried to allocate {_SIZE}.*",
+        "PyTorch",
+        MemoryPlace.DEVICE,
+    ),
+    _form(
+        _TORCH,
+        rf".*DefaultCPUAllocator: (?:can't allocate|not enough) memory: you tried to allocate {_SIZE}.*",
+        "PyTorch",
+        MemoryPlace.HOST,
+    ),
+    _form(_CUPY, rf"[Oo]ut of memory (?:allocating|to allocate) {_SIZE}.*", "CuPy", MemoryPlace.DEVICE),
+    _form(_CUPY, r"cudaErrorMemoryAllocation: out of memory.*", "CuPy", MemoryPlace.DEVICE),
+    _form(_TORCH, r"CUDA error: out of memory.*", "PyTorch", MemoryPlace.DEVICE),
+    _form({"CudaAPIError"}, r".*CUDA_ERROR_OUT_OF_MEMORY.*", "Numba", MemoryPlace.DEVICE),
+    _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*device:GPU.*", "TensorFlow", MemoryPlace.DEVICE),
+    _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*", "TensorFlow", MemoryPlace.HOST),
+)
+_NUMPY: Final = re.compile(
+    rf"Unable to allocate {_SIZE} for an array with shape \((?P<shape>[0-9, ]*)\) and data type (?P<dtype>\S+)"
+)
+_NUMPY_UNKNOWN_DTYPE: Final = re.compile(rf"Unable to allocate {_SIZE}.*", re.DOTALL)
+_DTYPE_BITS: Final = re.compile(r"(?:u?int|float|complex)([0-9]{1,3})")
+_DEVICE_NOT_USABLE: Final = re.compile(
+    r"DNN library initialization failed|CUDNN_STATUS_NOT_INITIALIZED|CUDNN_STATUS_ALLOC_FAILED"
+    r"|CUBLAS_STATUS_NOT_INITIALIZED|CUBLAS_STATUS_ALLOC_FAILED|cusolverDnCreate.*failed"
+    r"|[Ff]ailed to create cublas handle|CUDA_ERROR_DEVICE_UNAVAILABLE|devices? (?:is|are) busy or unavailable"
+)
+_STDERR_MEMORY: Final = re.compile(
+    r"RESOURCE_EXHAUSTED|bad_alloc|[Oo]ut of memory|OUT_OF_MEMORY|[Cc]annot allocate memory|cudaErrorMemoryAllocation"
+)
+_STDERR_SIZE: Final = re.compile(
+    rf"(?:allocation of|allocat(?:e|ing)|tried to allocate|request(?:ed)?(?: of)?|asked(?: for)?) {_SIZE}"
+)
+_STDERR_DEVICE: Final = re.compile(r"\bGPU\b|GPU_[0-9]|\bCUDA\b|CUDA_|\bcuda|\bHIP\b|device:GPU")
+
+
+def parse_request(name: str, value: str) -> MemoryRequest | None:
+    """
+    Read a library's own out-of-memory error.
+
+    Args:
+        name: the exception's class name, with or without its module.
+        value: the exception's message.
+
+    Returns:
+        The request, or ``None`` where class and text do not both say that memory ran out.
+    """
+    class_name, text = name.rsplit(".", 1)[-1], value[:_READ_LENGTH].strip()
+    for form in _FORMS:
+        if class_name in form.names and (match := form.pattern.fullmatch(text)):
+            size = match.groupdict().get("size")
+            return MemoryRequest(library=form.library, place=form.place, size_bytes=_size(size) if size else None)
+    return None
+
+
+def parse_array_size(value: str) -> int | None:
+    """
+    Read the bytes that NumPy could not get; exactly, from shape and data type, where they are known.
+
+    Returns:
+        The bytes, or ``None`` where the message is not NumPy's.
+    """
+    text = value[:_READ_LENGTH].strip()
+    if match := _NUMPY.fullmatch(text):
+        bits = _DTYPE_BITS.fullmatch(match["dtype"])
+        if bits is not None:
+            shape = [int(number) for number in match["shape"].replace(",", " ").split()]
+            size_bytes = math.prod(shape) * (int(bits[1]) // 8)
+            if size_bytes <= _LARGEST_SIZE:
+                return size_bytes
+    match = _NUMPY_UNKNOWN_DTYPE.fullmatch(text)
+    return _size(match["size"]) if match else None
+
+
+def means_device_not_usable(name: str, value: str) -> bool:
+    """Tell whether a GPU library could not be set up, which often means that another process holds the GPU."""
+    class_name = name.rsplit(".", 1)[-1]
+    known = class_name in _XLA | _TORCH | _CUPY | {"CudaAPIError", "InternalError", "CUBLASError", "CUDNNError"}
+    return known and _DEVICE_NOT_USABLE.search(value[:_READ_LENGTH]) is not None
+
+
+def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
+    """
+    Read a native allocator's last words.
+
+    Returns:
+        The request with its size where one line states it, or ``None`` where no line speaks of memory.
+    """
+    kept = [line[:_READ_LENGTH] for line in lines]
+    if not any(_STDERR_MEMORY.search(line) for line in kept):
+        return None
+    sizes = (match for line in kept if (match := _STDERR_SIZE.search(line)))
+    size = next((size for match in sizes if (size := _size(match["size"])) is not None), None)
+    on_device = any(_STDERR_DEVICE.search(line) for line in kept)
+    cpp = any("bad_alloc" in line for line in kept)
+    place = MemoryPlace.DEVICE if on_device else MemoryPlace.HOST if cpp else MemoryPlace.UNKNOWN
+    return MemoryRequest(library="C++" if cpp else "", place=place, size_bytes=size)
+
+
+def _size(text: str) -> int | None:
+    """Read ``2684354560 bytes``, ``8,000,000,000 bytes``, ``149. GiB``, ``7.45GiB``; ``None`` for anything else."""
+    match = re.fullmatch(r"([0-9][0-9,]*)(\.[0-9]*)?[.,]?\s*([A-Za-z]+)", text)
+    if match is None:
+        return None
+    whole, part, unit = match[1].replace(",", ""), (match[2] or "").rstrip("."), match[3]
+    try:
+        return parse_size(f"{whole}{part} {unit}")
+    except UnitError:
+        return None

@@ -1,0 +1,46 @@
+"""
+The rules in order; the first that matches decides.
+
+A kernel that was never ready is looked at first, then limits that we enforced ourselves (whatever error or signal came
+of that), then what the cell raised, then how the process ended. To add evidence, add a rule before the weaker one that
+it makes obsolete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, timeouts
+from pytest_lecturecheck.diagnosis.cause import Cause
+from pytest_lecturecheck.run import Evidence
+
+Rule: TypeAlias = Callable[[Evidence], Cause | None]
+
+RULES: Final[tuple[Rule, ...]] = (
+    timeouts.find_startup_timeout,
+    deaths.find_death_at_start,
+    timeouts.find_timeout,
+    cell_errors.find_input_request,
+    cell_errors.find_exit_request,
+    memory_errors.find_superlu_limit,
+    memory_errors.find_impossible_request,
+    memory_errors.find_exhausted_memory,
+    memory_errors.find_limit_while_free,
+    memory_errors.find_other_memory_error,
+    cell_errors.find_library_out_of_memory,
+    cell_errors.find_unusable_device,
+    cell_errors.find_cell_error,
+    deaths.find_kill,
+    deaths.find_native_out_of_memory,
+    deaths.find_signal,
+    deaths.find_exit_code,
+)
+
+
+def diagnose(evidence: Evidence) -> Cause:
+    """Say what a bad end means; the first rule that matches decides."""
+    for rule in RULES:
+        if (cause := rule(evidence)) is not None:
+            return cause
+    return deaths.find_nothing(evidence)

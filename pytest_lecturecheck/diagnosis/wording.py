@@ -1,0 +1,122 @@
+"""How evidence is put into words: places, figures, and text from strangers made fit for one line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_lecturecheck.run import CellError, Evidence
+from pytest_lecturecheck.units import format_duration, format_size
+
+_LONGEST_TEXT: Final = 300
+_KEPT_END: Final = 80
+_STDERR_LINES: Final = 12
+_KILO: Final = 1000
+_SI_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def one_line(text: str, longest: int = _LONGEST_TEXT) -> str:
+    """
+    Make text from a lecture fit for one line of a terminal.
+
+    White space becomes single spaces; control, formatting (bidirectional overrides) and surrogate characters are
+    dropped; long text loses its middle, because the end often holds the point ("... returned non-zero exit status 1").
+    """
+    # Bounded before the work, not only after it: the text may be as long as a stranger likes.
+    if len(text) > 8 * longest:
+        text = f"{text[: 4 * longest]} ... {text[-4 * longest :]}"
+    spaced = " ".join(text.split())
+    clean = "".join(char for char in spaced if char == " " or not unicodedata.category(char).startswith("C"))
+    if len(clean) <= longest:
+        return clean
+    return f"{clean[: longest - _KEPT_END - 5]} ... {clean[-_KEPT_END:]}"
+
+
+def error_text(error: CellError) -> str:
+    """Print an exception as ``ErrorName: message`` in one line."""
+    name, value = one_line(error.name) or "error", one_line(error.value)
+    return f"{name}: {value}" if value else name
+
+
+def place(evidence: Evidence) -> str:
+    """Say where, in the words of the terminal (``code cell 3, line 41``), or an empty string."""
+    parts = []
+    if evidence.cell_number is not None:
+        parts.append(f"code cell {evidence.cell_number}")
+    if evidence.line is not None:
+        parts.append(f"line {evidence.line}")
+    return ", ".join(parts)
+
+
+def in_brackets(evidence: Evidence) -> str:
+    """Give the place as an appendix to a sentence (`` (code cell 3, line 41)``), or an empty string."""
+    where = place(evidence)
+    return f" ({where})" if where else ""
+
+
+def within(evidence: Evidence) -> str:
+    """Say in which cell a kernel ended (`` in code cell 3, line 41``), or that it was between cells."""
+    return f" in {place(evidence)}" if evidence.cell_number is not None else " while no cell was running"
+
+
+def both_units(size_bytes: float) -> str:
+    """Print a size in the units people see in errors and on price lists: ``98.8 GB (92 GiB)``."""
+    size, unit = float(size_bytes), 0
+    while size >= _KILO and unit < len(_SI_UNITS) - 1:
+        size, unit = size / _KILO, unit + 1
+    return f"{size:.3g} {_SI_UNITS[unit]} ({format_size(size_bytes)})"
+
+
+def peak_bytes(evidence: Evidence) -> int | None:
+    """Give the highest footprint known of the cell, or ``None``."""
+    known = [size for size in (evidence.peak_footprint_bytes, evidence.last_footprint_bytes) if size is not None]
+    return max(known, default=None)
+
+
+def had_text(evidence: Evidence) -> str:
+    """Say what the process itself had (``the process itself had only 63.1 MiB``), or an empty string."""
+    peak, limit = peak_bytes(evidence), evidence.limit_memory_bytes
+    if peak is None:
+        return ""
+    only = "" if limit is not None and peak > limit / 2 else "only "
+    return f"the process itself had {only}{format_size(peak)}"
+
+
+def limit_text(evidence: Evidence) -> str:
+    """Name the smallest memory limit in force (``24 GiB, RAM``), or an empty string."""
+    if evidence.limit_memory_bytes is None:
+        return ""
+    source = one_line(evidence.limit_source)
+    return f"{format_size(evidence.limit_memory_bytes)}{f', {source}' if source else ''}"
+
+
+def memory_lines(evidence: Evidence) -> Iterator[str]:
+    """Give the memory figures, one line each: peak, last reading with its age, what the machine had."""
+    if evidence.peak_footprint_bytes is not None:
+        yield f"peak footprint of the cell {format_size(evidence.peak_footprint_bytes)}"
+    if evidence.last_footprint_bytes is not None:
+        age = evidence.last_footprint_age_seconds
+        when = f", {format_duration(age)} before the end was noticed" if age is not None else ""
+        yield f"last reading {format_size(evidence.last_footprint_bytes)}{when}"
+    machine = []
+    if evidence.available_memory_bytes is not None:
+        machine.append(f"available {format_size(evidence.available_memory_bytes)}")
+    if limit := limit_text(evidence):
+        machine.append(f"limit {limit}")
+    if evidence.swap_bytes is not None:
+        machine.append(f"swap {format_size(evidence.swap_bytes)}" if evidence.swap_bytes else "no swap")
+    if machine:
+        yield "memory of the machine: " + "; ".join(machine)
+
+
+def stderr_lines(evidence: Evidence) -> Iterator[str]:
+    """Give the last lines of the kernel's stderr, marked as such."""
+    lines = [clean for line in evidence.stderr_tail if (clean := one_line(line))]
+    for line in lines[-_STDERR_LINES:]:
+        yield f"stderr: {line}"
+
+
+def all_lines(evidence: Evidence) -> tuple[str, ...]:
+    """Give every observation that a death or a memory error rests on."""
+    return (*memory_lines(evidence), *stderr_lines(evidence))
