@@ -1,0 +1,7 @@
+"""Judge a run: against its budget, against what a README declares, and by how it ended. Pure."""
+
+from pytest_lecturecheck.verdict.comparison import Comparison
+from pytest_lecturecheck.verdict.judging import judge
+from pytest_lecturecheck.verdict.words import FAILING, Policy, Verdict, VerdictKind
+
+__all__ = ["FAILING", "Comparison", "Policy", "Verdict", "VerdictKind", "judge"]

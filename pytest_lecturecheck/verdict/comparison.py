@@ -1,0 +1,202 @@
+"""
+Hold one metric against one limit.
+
+Limits are inclusive. A figure above its limit is over, a lower bound too: the truth is higher still. A figure whose
+upper end lies within the limit is within. Between the two nothing is claimed: the comparison is ``not measured`` and
+says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.budget import LectureBudget, MetricBudget, Tolerance
+from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable, Unit
+from pytest_lecturecheck.run import CellRun, Run
+from pytest_lecturecheck.units import format_bytes, format_fraction, format_size
+from pytest_lecturecheck.verdict.words import Policy, VerdictKind
+
+_FAR_UNDER: Final = 2.0
+_SAME_PEAK_FRACTION: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """
+    One metric held against one limit.
+
+    Attributes:
+        metric: the quantity.
+        kind: ``within``, ``over``, ``improved``, ``not measured``, ``fits`` or ``not fitting``.
+        limit: the limit (inclusive), or ``None`` where there was nothing to compare with.
+        measured: the measurement, or ``None`` where there is none.
+        message: one line for people.
+        cell: the cell that holds the peak (of times: the longest cell), where the metric has one.
+    """
+
+    metric: Metric
+    kind: VerdictKind
+    limit: float | None
+    measured: Measurement | None
+    message: str
+    cell: CellRun | None = None
+
+    @property
+    def exact_text(self) -> str:
+        """Print both figures of a size in whole bytes, or nothing for other units."""
+        if self.metric.unit is not Unit.BYTES or self.measured is None or self.limit is None:
+            return ""
+        measured, limit = format_bytes(self.measured.value), format_bytes(self.limit)
+        return f"{self.metric.label} exactly: {measured}, limit {limit}"
+
+
+def compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:
+    """Hold a run against what a README declares."""
+    declared = ((Metric.PEAK_FOOTPRINT, policy.declared_memory_bytes), (Metric.WALL, policy.declared_time_seconds))
+    for metric, limit in declared:
+        if limit is not None:
+            yield _compare_one_declared(run, metric, limit)
+
+
+def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:
+    measured = _usable(run, metric)
+    if measured is None:
+        return _not_measured(run, metric, limit, f"declared {metric.format_value(limit)}")
+    cell = run.heaviest_cell(metric)
+    shown, shown_limit = metric.format_values_apart(measured.value, limit)
+    how = f"{metric.label}, {_method_text(measured)}{_where(metric, measured, cell)}"
+    upper = measured.upper_bound
+    if measured.value > limit:
+        kind, verb = VerdictKind.NOT_FITTING, "needs at least" if metric.is_memory else "took"
+        message = f"{verb} {shown} ({how}), declared {shown_limit}"
+    elif upper is not None and upper > limit:
+        shown_upper, shown_limit = metric.format_values_apart(upper, limit)
+        kind = VerdictKind.NOT_MEASURED
+        message = f"between {shown} and {shown_upper} ({how}), declared {shown_limit}: whether it fits cannot be told"
+    else:
+        kind = VerdictKind.FITS
+        message = f"{'at least ' if upper is None else ''}{shown} ({how}) fits the declared {shown_limit}"
+    message += _rss_aside(run, metric)
+    return Comparison(metric=metric, kind=kind, limit=limit, measured=measured, message=message, cell=cell)
+
+
+def compare_budget(run: Run, budget: LectureBudget, policy: Policy) -> Iterator[Comparison]:
+    """Hold a run against every limit of its budget that holds on this machine."""
+    for metric_budget in budget.metrics.values():
+        if metric_budget.limit is not None and is_comparable(run, budget, metric_budget):
+            yield _compare_one(run, metric_budget, metric_budget.limit, policy.tolerance)
+
+
+def is_comparable(run: Run, budget: LectureBudget, metric_budget: MetricBudget) -> bool:
+    """Tell whether a limit holds for this run: times that were recorded hold on the same class of machine only."""
+    if metric_budget.metric.unit is not Unit.SECONDS or metric_budget.hand_set:
+        return True
+    if run.machine is None or budget.machine is None:
+        return False
+    return run.machine.time_class == budget.machine.time_class
+
+
+def _compare_one(run: Run, budget: MetricBudget, limit: float, tolerance: Tolerance) -> Comparison:
+    metric = budget.metric
+    measured = _usable(run, metric)
+    if measured is None:
+        return _not_measured(run, metric, limit, f"limit {metric.format_value(limit)}")
+    cell = run.heaviest_cell(metric)
+    if measured.value > limit:
+        kind = VerdictKind.OVER
+        message = _over_text(measured, limit) + _where(metric, measured, cell) + _seen_text(budget)
+    else:
+        kind, message = _weigh(measured, budget, limit, tolerance)
+    return Comparison(metric=metric, kind=kind, limit=limit, measured=measured, message=message, cell=cell)
+
+
+def _usable(run: Run, metric: Metric) -> Measurement | None:
+    """Give the measurement, unless it is none: NaN compares as false with every limit."""
+    measured = run.measured(metric)
+    return measured if measured is not None and math.isfinite(measured.value) else None
+
+
+def _not_measured(run: Run, metric: Metric, limit: float, limit_text: str) -> Comparison:
+    reading = run.reading(metric)
+    reason = reading.reason if isinstance(reading, Unavailable) else f"the figure was {reading.value}"
+    message = f"{metric.label} not measured ({reason}), {limit_text}"
+    return Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=None, message=message)
+
+
+def _over_text(measured: Measurement, limit: float) -> str:
+    metric = measured.metric
+    shown, shown_limit = metric.format_values_apart(measured.value, limit)
+    difference = measured.value - limit
+    share = f" ({format_fraction(difference / limit)})" if limit else ""
+    at_least = "at least " if measured.upper_bound is None else ""
+    return f"{metric.label} {at_least}{shown}, limit {shown_limit}: {metric.format_value(difference)} over{share}"
+
+
+def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance: Tolerance) -> tuple[VerdictKind, str]:
+    """Say what a figure at or below its limit is worth."""
+    metric, upper = measured.metric, measured.upper_bound
+    shown, shown_limit = metric.format_values_apart(measured.value, limit)
+    if upper is None and budget.method in {Method.EXACT, Method.BRACKET, Method.AGENT}:
+        return VerdictKind.NOT_MEASURED, (
+            f"{metric.label} at least {shown}, limit {shown_limit}: only a lower bound now "
+            f"({measured.source or measured.method}), {budget.method} when recorded; "
+            "record it again to compare like with like"
+        )
+    if upper is not None and upper > limit:
+        shown_upper, shown_limit = metric.format_values_apart(upper, limit)
+        return VerdictKind.NOT_MEASURED, (
+            f"{metric.label} between {shown} and {shown_upper}, limit {shown_limit}: whether it is over cannot be told"
+        )
+    far_under = metric.is_memory and limit > _FAR_UNDER * tolerance.limit_for(metric, [measured.value])
+    if far_under and (upper is not None or budget.method is Method.SAMPLED):
+        cure = "lower the limit that was set by hand" if budget.hand_set else "record it again"
+        return VerdictKind.IMPROVED, (
+            f"{metric.label} {shown} is far under its limit {shown_limit}, "
+            f"which is {_times(limit, measured.value)} too large: {cure}"
+        )
+    at_least = "at least " if upper is None else ""
+    return VerdictKind.WITHIN, f"{metric.label} {at_least}{shown}, limit {shown_limit}"
+
+
+def _times(limit: float, value: float) -> str:
+    if not value:
+        return "infinitely"
+    factor = limit / value
+    return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.2g} times"  # noqa: PLR2004 - two digits either way
+
+
+def _where(metric: Metric, measured: Measurement, cell: CellRun | None) -> str:
+    """Name the cell: the one that holds a peak, or the one that has most of a sum."""
+    if cell is None:
+        return ""
+    line = f", line {cell.line}" if cell.line is not None else ""
+    found = cell.measured(metric)
+    if found is None or (metric.is_memory and found.value >= _SAME_PEAK_FRACTION * measured.value):
+        return f", in code cell {cell.number}{line}"
+    return f", most of it in code cell {cell.number}{line}: {metric.format_value(found.value)}"
+
+
+def _method_text(measured: Measurement) -> str:
+    return f"{measured.method}, a lower bound" if measured.upper_bound is None else str(measured.method)
+
+
+def _seen_text(budget: MetricBudget) -> str:
+    by_hand = "; limit set by hand" if budget.hand_set or not budget.seen else ""
+    if not budget.seen:
+        return by_hand
+    lowest, highest = (budget.metric.format_value(pick(budget.seen)) for pick in (min, max))
+    seen = highest if lowest == highest else f"{lowest} to {highest}"
+    sampled = ", sampled" if budget.method is Method.SAMPLED else ""
+    return f"; {seen} when recorded ({len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'}{sampled}){by_hand}"
+
+
+def _rss_aside(run: Run, metric: Metric) -> str:
+    """Give the figure by RSS where it says something else."""
+    rss, footprint = run.measured(Metric.PEAK_RSS), run.measured(Metric.PEAK_FOOTPRINT)
+    if metric is not Metric.PEAK_FOOTPRINT or rss is None or footprint is None:
+        return ""
+    shown = format_size(rss.value)
+    return "" if shown == format_size(footprint.value) else f"; peak RSS of the kernel {shown}"

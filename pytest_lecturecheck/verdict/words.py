@@ -1,0 +1,90 @@
+"""Verdicts as values: the words, what the session asks, and what an item says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pytest_lecturecheck.budget import Tolerance
+from pytest_lecturecheck.diagnosis import Cause
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.verdict.comparison import Comparison
+
+
+class VerdictKind(StrEnum):
+    """The words of the summary; one for each item."""
+
+    WITHIN = "within"
+    OVER = "over"
+    IMPROVED = "improved"
+    NO_BUDGET = "no budget"
+    NOT_MEASURED = "not measured"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    DIED = "died"
+    FAILED_BEFORE = "failed before"
+    NOT_FITTING = "not fitting"
+    FITS = "fits"
+    RECORDED = "recorded"
+    NOTHING_TO_RUN = "nothing to run"
+    SKIPPED = "skipped"
+    STOPPED = "stopped"
+
+
+FAILING: Final = frozenset(
+    {
+        VerdictKind.OVER,
+        VerdictKind.FAILED,
+        VerdictKind.TIMED_OUT,
+        VerdictKind.DIED,
+        VerdictKind.FAILED_BEFORE,
+        VerdictKind.NOT_FITTING,
+        VerdictKind.STOPPED,
+    }
+)
+"""The words that fail an item by themselves; ``strict`` adds to them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """
+    What the session asks of every lecture.
+
+    Attributes:
+        strict: no budget, an unavailable metric and strict findings are failures.
+        declared_memory_bytes: memory that a README declares, or ``None``.
+        declared_time_seconds: time that a README declares, or ``None``.
+        tolerance: rule for limits that would be derived now; says what "far under" means.
+        known_platforms: figures of the same lecture on other platforms, as context: label to peak footprint in bytes.
+    """
+
+    strict: bool = False
+    declared_memory_bytes: int | None = None
+    declared_time_seconds: float | None = None
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    known_platforms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """
+    What the item says.
+
+    Attributes:
+        kind: the word.
+        failed: whether the pytest item fails.
+        headline: one line: the word's substance.
+        comparisons: every metric that was held against a limit; after a bad end only those that were exceeded.
+        notes: context for people, one line each.
+        cause: the diagnosis of a bad end, or ``None``.
+    """
+
+    kind: VerdictKind
+    failed: bool
+    headline: str
+    comparisons: tuple[Comparison, ...] = ()
+    notes: tuple[str, ...] = ()
+    cause: Cause | None = None
