@@ -1,17 +1,20 @@
 """
 The port that measuring devices implement.
 
-A probe is opened once for a kernel, told where each cell begins and ends, and closed when the kernel's tree is gone. It answers
-``Measurement | Unavailable`` and never raises for something that a machine merely does not have.
+A probe is opened once for a kernel, told where each cell begins and ends, and closed when the kernel's tree is gone. It
+answers ``Measurement | Unavailable`` and never raises for something that a machine merely does not have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from pytest_lecturecheck.metric import Metric, Reading
+
+RUN_TOKEN_VARIABLE: Final = "LECTURECHECK_RUN"  # noqa: S105 - the name of a variable, not a secret
+"""Environment variable that marks every process of a run, wherever it goes in the tree of processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

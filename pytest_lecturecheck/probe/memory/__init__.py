@@ -1,1 +1,37 @@
-"""Memory of a process tree: one module for each operating system behind one selection."""
+"""Memory of a process tree: one module for each operating system behind one selection, which is made here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from pytest_lecturecheck.probe.port import Probe
+
+DEFAULT_INTERVAL_SECONDS: Final = 0.025
+
+
+def open_memory_probe(
+    pid: int, *, interval_seconds: float = DEFAULT_INTERVAL_SECONDS, run_token: str | None = None
+) -> Probe:
+    """
+    Open a probe for the process ``pid`` and its tree.
+
+    Args:
+        pid: process id of the kernel.
+        interval_seconds: time between two samples; on a busy tree longer, so that sampling stays under 1 % of a core.
+        run_token: value of ``LECTURECHECK_RUN`` in the kernel's environment; processes that left the tree (daemons)
+            are
+            found by it. Without it they are not counted.
+    """
+    if sys.platform == "linux":
+        from pytest_lecturecheck.probe.memory import _linux  # noqa: PLC0415 - only the module of this system is loaded
+
+        return _linux.open_probe(pid, interval_seconds=interval_seconds, run_token=run_token)
+    elif sys.platform == "darwin":  # noqa: RET505 - type checkers take what follows a return here for dead
+        from pytest_lecturecheck.probe.memory import _darwin  # noqa: PLC0415 - as above
+
+        return _darwin.open_probe(pid, interval_seconds=interval_seconds)
+    else:
+        from pytest_lecturecheck.probe.memory import _windows  # noqa: PLC0415 - as above
+
+        return _windows.open_probe(pid, interval_seconds=interval_seconds)

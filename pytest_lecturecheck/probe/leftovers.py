@@ -1,0 +1,76 @@
+"""Find what a run left behind on Linux: processes that carry its mark, segments in shared memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
+
+PROC_ROOT: Final = Path("/proc")
+SHARED_MEMORY_ROOT: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory, not a temporary folder
+
+
+class MarkedProcesses:
+    """
+    The processes whose environment holds a run's token, wherever they have gone in the tree of processes.
+
+    An unmarked process is looked at once: a child of a marked process is marked from its first moment, because fork
+    copies the environment. So a later scan costs a listing of ``/proc``, the marked and the new processes.
+
+    Args:
+        token: value of :data:`~pytest_lecturecheck.probe.port.RUN_TOKEN_VARIABLE`.
+        proc_root: ``/proc``, or a recorded tree.
+    """
+
+    def __init__(self, token: str, proc_root: Path = PROC_ROOT) -> None:
+        self._needle = f"\0{RUN_TOKEN_VARIABLE}={token}\0".encode()
+        self._root = os.fspath(proc_root)
+        self._unmarked: frozenset[int] = frozenset()
+
+    def scan(self) -> list[int]:
+        """Give the ids of all marked processes that are there now, in ascending order."""
+        try:
+            pids = {int(name) for name in os.listdir(self._root) if name.isdigit()}  # noqa: PTH208 - names only
+        except OSError:
+            return []
+        marked = {pid for pid in pids - self._unmarked if self._is_marked(pid)}
+        self._unmarked = frozenset(pids - marked)
+        return sorted(marked)
+
+    def _is_marked(self, pid: int) -> bool:
+        # Unreadable: gone, or another user's; neither was started by the run.
+        try:
+            with open(f"{self._root}/{pid}/environ", "rb") as file:  # noqa: PTH123 - Path costs more than the read
+                return self._needle in b"\0" + file.read() + b"\0"
+        except OSError:
+            return False
+
+
+def find_marked(token: str, proc_root: Path = PROC_ROOT) -> list[int]:
+    """Give the ids of all processes whose environment holds the run's token, in ascending order."""
+    return MarkedProcesses(token, proc_root).scan()
+
+
+def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[str, int]:
+    """
+    List the segments in shared memory by name, with the memory each really takes, in bytes.
+
+    What is there after a run and was not there before stays taken although no process owns it. Systems without such a
+    folder give an empty mapping.
+    """
+    segments: dict[str, int] = {}
+    for folder, _, names in os.walk(shared_memory_root):
+        for name in names:
+            path = Path(folder, name)
+            try:
+                found = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(found.st_mode):
+                # Blocks are absent on Windows, where no such folder exists either.
+                taken = getattr(found, "st_blocks", 0) * 512
+                segments[path.relative_to(shared_memory_root).as_posix()] = taken
+    return segments

@@ -1,0 +1,149 @@
+"""
+Find the memory and CPU limits that apply to this process on Linux: control groups, ulimit, Slurm.
+
+Every function reads below a root folder that can be set, so that recorded trees feed the same code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pytest_lecturecheck.units import KIB, MIB
+
+_ULIMITS: Final = {"Max address space": "ulimit -v (RLIMIT_AS)", "Max data size": "ulimit -d (RLIMIT_DATA)"}
+_ULIMIT_LINE: Final = re.compile(r"(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)(?:\s+\S+)?\s*")
+_SLURM_SIZE: Final = re.compile(r"([0-9]+)([KMGT]?)")
+_SLURM_UNITS: Final = {"K": KIB, "": MIB, "M": MIB, "G": 1024 * MIB, "T": 1024**2 * MIB}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimit:
+    """
+    One limit on memory.
+
+    Attributes:
+        limit_bytes: the limit.
+        source: what sets it, in words for people.
+        used_bytes: what is in use of it and could not be reclaimed, or ``None`` where that is not known.
+    """
+
+    limit_bytes: int
+    source: str
+    used_bytes: int | None = None
+
+
+def smallest_memory_limit(root: Path, environ: Mapping[str, str], ram_bytes: int) -> MemoryLimit | None:
+    """
+    Find the smallest limit that applies to this process.
+
+    Args:
+        root: the folder that holds ``proc`` and ``sys``.
+        environ: environment variables; only those of Slurm are read.
+        ram_bytes: physical memory; limits not below it are none (cgroup v1 writes a huge number for "none").
+    """
+    limits = [*cgroup_memory_limits(root), *_ulimits(root), *_slurm_limits(environ)]
+    return min(
+        (item for item in limits if item.limit_bytes < ram_bytes), key=lambda item: item.limit_bytes, default=None
+    )
+
+
+def cgroup_memory_limits(root: Path) -> Iterator[MemoryLimit]:
+    """Find the memory limits of this process's control groups and all their ancestors, in v1, v2 and hybrid trees."""
+    for folder in _group_folders(root, controller="memory"):
+        limit = _read_number(folder / "memory.max")
+        if limit is not None:
+            used = _unreclaimable(folder, "memory.current", "inactive_file")
+            yield MemoryLimit(limit_bytes=limit, source="container (cgroup v2 memory.max)", used_bytes=used)
+        limit = _read_number(folder / "memory.limit_in_bytes")
+        if limit is not None:
+            used = _unreclaimable(folder, "memory.usage_in_bytes", "total_inactive_file")
+            yield MemoryLimit(limit_bytes=limit, source="container (cgroup v1 memory.limit_in_bytes)", used_bytes=used)
+
+
+def cpu_quota_cores(root: Path) -> float | None:
+    """Find the smallest CPU quota of this process's control groups and their ancestors, in cores."""
+    quotas = [quota for folder in _group_folders(root, controller="cpu") for quota in _cpu_quotas(folder)]
+    return min(quotas, default=None)
+
+
+def _cpu_quotas(folder: Path) -> Iterator[float]:
+    words = (_read_text(folder / "cpu.max") or "").split()
+    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):  # noqa: PLR2004 - quota, period
+        yield int(words[0]) / int(words[1])
+    quota = _read_number(folder / "cpu.cfs_quota_us")
+    period = _read_number(folder / "cpu.cfs_period_us")
+    if quota and period:
+        yield quota / period
+
+
+def _group_folders(root: Path, *, controller: str) -> Iterator[Path]:
+    """Give the folders of this process's groups for ``controller``, from the innermost to the mount itself."""
+    mounts = root / "sys" / "fs" / "cgroup"
+    for line in (_read_text(root / "proc" / "self" / "cgroup") or "").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            yield from _ancestors(mounts, path)
+            yield from _ancestors(mounts / "unified", path)
+        elif controller in controllers.split(","):
+            yield from _ancestors(mounts / controllers, path)
+            if controllers != controller:
+                yield from _ancestors(mounts / controller, path)
+
+
+def _ancestors(mount: Path, path: str) -> Iterator[Path]:
+    # Inside a container the path may be the host's, or climb with "..": what does not exist here is passed over,
+    # and the mount itself is then the container's own group.
+    parts = PurePosixPath(path).parts[1:]
+    if ".." not in parts:
+        for count in range(len(parts), 0, -1):
+            yield mount.joinpath(*parts[:count])
+    yield mount
+
+
+def _unreclaimable(folder: Path, usage_name: str, cache_key: str) -> int | None:
+    usage = _read_number(folder / usage_name)
+    if usage is None:
+        return None
+    lines = (_read_text(folder / "memory.stat") or "").splitlines()
+    cache = next((line.split()[1] for line in lines if line.startswith(f"{cache_key} ")), "0")
+    return max(0, usage - int(cache)) if cache.isdigit() else usage
+
+
+def _ulimits(root: Path) -> Iterator[MemoryLimit]:
+    for line in (_read_text(root / "proc" / "self" / "limits") or "").splitlines():
+        match = _ULIMIT_LINE.fullmatch(line)
+        if match is not None and match[1] in _ULIMITS and match[2].isdigit():
+            yield MemoryLimit(limit_bytes=int(match[2]), source=_ULIMITS[match[1]])
+
+
+def _slurm_limits(environ: Mapping[str, str]) -> Iterator[MemoryLimit]:
+    # Sizes without a unit are MiB; 0 asks for all of the node's memory.
+    per_node = _slurm_size(environ.get("SLURM_MEM_PER_NODE", ""))
+    if per_node:
+        yield MemoryLimit(limit_bytes=per_node, source="Slurm (SLURM_MEM_PER_NODE)")
+    per_cpu = _slurm_size(environ.get("SLURM_MEM_PER_CPU", ""))
+    cpus = environ.get("SLURM_CPUS_ON_NODE", "")
+    if per_cpu and re.fullmatch(r"[1-9][0-9]{0,5}", cpus):
+        yield MemoryLimit(limit_bytes=per_cpu * int(cpus), source=f"Slurm (SLURM_MEM_PER_CPU x {cpus} CPUs)")
+
+
+def _slurm_size(text: str) -> int | None:
+    match = _SLURM_SIZE.fullmatch(text.strip())
+    return int(match[1]) * _SLURM_UNITS[match[2]] if match is not None else None
+
+
+def _read_number(path: Path) -> int | None:
+    text = (_read_text(path) or "").strip()
+    return int(text) if re.fullmatch(r"[0-9]+", text) else None
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None

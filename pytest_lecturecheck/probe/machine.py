@@ -1,0 +1,166 @@
+"""
+Detect the machine as a run can use it: platform label, processor, memory, and the limits that apply.
+
+Linux is read from ``/proc`` and ``/sys`` below a root folder that can be set; psutil answers on other systems. No host
+name, user name or environment variable (except Slurm's own memory figures) is read.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.platform import Machine, platform_label
+from pytest_lecturecheck.probe.limits import MemoryLimit, cgroup_memory_limits, cpu_quota_cores, smallest_memory_limit
+from pytest_lecturecheck.probe.procfs import parse_bracketed_choice, parse_cpu_model, parse_sizes
+
+_ROOT: Final = Path("/")
+
+
+def detect_platform(accelerator: str = "cpu") -> str:
+    """Give the default platform label of this machine (``linux-x86_64-cpu``)."""
+    return platform_label(platform.system(), platform.machine(), accelerator)
+
+
+def detect_machine(*, accelerators: Sequence[str] = (), driver: str | None = None) -> Machine:
+    """
+    Describe this machine as this process can use it.
+
+    Args:
+        accelerators: model names of the GPUs, from whoever asked them.
+        driver: driver version of the accelerators.
+    """
+    if sys.platform == "linux":
+        return read_linux_machine(
+            _ROOT,
+            environ=os.environ,
+            affinity_count=len(os.sched_getaffinity(0)),
+            accelerators=accelerators,
+            driver=driver,
+        )
+    else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
+        return _detect_other_machine(accelerators, driver)
+
+
+def available_memory() -> int | None:
+    """Give the memory that is free for use now, container limits counted; ``None`` where it cannot be read."""
+    if sys.platform == "linux":
+        return read_linux_available_memory(_ROOT)
+    else:  # noqa: RET505 - as above
+        import psutil  # noqa: PLC0415 - slow to import, and Linux does without
+
+        return int(psutil.virtual_memory().available)
+
+
+def read_linux_machine(
+    root: Path,
+    *,
+    environ: Mapping[str, str],
+    affinity_count: int,
+    accelerators: Sequence[str] = (),
+    driver: str | None = None,
+) -> Machine:
+    """
+    Describe the Linux machine whose ``proc`` and ``sys`` lie below ``root``.
+
+    Args:
+        root: ``/``, or a recorded tree.
+        environ: environment variables; only those of Slurm are read.
+        affinity_count: cores this process may be scheduled on.
+        accelerators: model names of the GPUs.
+        driver: driver version of the accelerators.
+    """
+    sizes = parse_sizes(_read_text(root / "proc" / "meminfo"))
+    ram_bytes = sizes.get("MemTotal", 0)
+    limit = smallest_memory_limit(root, environ, ram_bytes)
+    architecture = platform.machine()
+    huge_pages = _read_text(root / "sys" / "kernel" / "mm" / "transparent_hugepage" / "enabled")
+    return Machine(
+        system=_system_name(),
+        architecture=_architecture(architecture),
+        cpu=parse_cpu_model(_read_text(root / "proc" / "cpuinfo")) or f"unnamed {architecture} processor",
+        core_count=_usable_cores(affinity_count, cpu_quota_cores(root)),
+        ram_bytes=ram_bytes,
+        swap_bytes=sizes.get("SwapTotal"),
+        memory_limit_bytes=limit.limit_bytes if limit is not None else None,
+        memory_limit_source=limit.source if limit is not None else "",
+        transparent_hugepages=parse_bracketed_choice(huge_pages),
+        accelerators=tuple(accelerators),
+        driver=driver,
+    )
+
+
+def read_linux_available_memory(root: Path) -> int | None:
+    """Give ``MemAvailable``, or what the tightest control group has left where that is less, in bytes."""
+    available = parse_sizes(_read_text(root / "proc" / "meminfo")).get("MemAvailable")
+    left = [_left(limit) for limit in cgroup_memory_limits(root)]
+    return min([item for item in (available, *left) if item is not None], default=None)
+
+
+def _left(limit: MemoryLimit) -> int | None:
+    return max(0, limit.limit_bytes - limit.used_bytes) if limit.used_bytes is not None else None
+
+
+def _usable_cores(affinity_count: int, quota_cores: float | None) -> int:
+    if quota_cores is None:
+        return affinity_count
+    return max(1, min(affinity_count, math.ceil(quota_cores)))
+
+
+def _detect_other_machine(accelerators: Sequence[str], driver: str | None) -> Machine:
+    import psutil  # noqa: PLC0415 - slow to import, and Linux does without
+
+    limit = _smallest_ulimit(psutil.virtual_memory().total)
+    return Machine(
+        system=_system_name(),
+        architecture=_architecture(platform.machine()),
+        cpu=platform.processor() or f"unnamed {platform.machine()} processor",
+        core_count=os.cpu_count() or 1,
+        ram_bytes=psutil.virtual_memory().total,
+        swap_bytes=psutil.swap_memory().total,
+        memory_limit_bytes=limit.limit_bytes if limit is not None else None,
+        memory_limit_source=limit.source if limit is not None else "",
+        accelerators=tuple(accelerators),
+        driver=driver,
+    )
+
+
+def _smallest_ulimit(ram_bytes: int) -> MemoryLimit | None:
+    if sys.platform == "win32":
+        return None
+    else:  # noqa: RET505 - as above
+        import resource  # noqa: PLC0415 - does not exist on Windows
+
+        kinds = {resource.RLIMIT_AS: "ulimit -v (RLIMIT_AS)", resource.RLIMIT_DATA: "ulimit -d (RLIMIT_DATA)"}
+        limits = [
+            MemoryLimit(limit_bytes=resource.getrlimit(kind)[0], source=source)
+            for kind, source in kinds.items()
+            if 0 <= resource.getrlimit(kind)[0] < ram_bytes
+        ]
+        return min(limits, key=lambda item: item.limit_bytes, default=None)
+
+
+def _system_name() -> str:
+    system, release = platform.system(), platform.release()
+    if system == "Darwin":
+        system, release = "macOS", platform.mac_ver()[0]
+    # A kernel's full release names the machine's builder; two numbers tell what matters.
+    match = re.match(r"[0-9]+(?:\.[0-9]+)?", release)
+    return f"{system} {match[0]}" if match is not None else system or "unknown"
+
+
+def _architecture(machine: str) -> str:
+    return platform_label("", machine).split("-")[1]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,95 @@
+"""Files below ``/proc`` that are opened once and read often."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+_BUFFER_SIZE: Final = 64 * 1024
+# procfs hands out lists in pieces of at most a page.
+_SHORT_READ: Final = 3800
+
+if sys.platform == "win32":  # recorded trees are read there too
+
+    def _read_at(descriptor: int, offset: int) -> bytes:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, _BUFFER_SIZE)
+else:
+
+    def _read_at(descriptor: int, offset: int) -> bytes:
+        return os.pread(descriptor, _BUFFER_SIZE, offset)
+
+
+def read_once(path: str) -> bytes | None:
+    """Read a whole file that is not worth keeping open; ``None`` where it cannot be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - Path costs more than the read
+            return file.read()
+    except OSError:
+        return None
+
+
+class KeptFile:
+    """
+    One file of one process, opened at the first use and kept.
+
+    A descriptor below ``/proc`` belongs to its process: when that has ended, reads fail, even if its number was given
+    to another process. The file is therefore never opened a second time.
+
+    Args:
+        path: the file.
+        writable: open it for writing, too.
+    """
+
+    __slots__ = ("_descriptor", "_flags", "_path", "error")
+
+    def __init__(self, path: str, *, writable: bool = False) -> None:
+        self._path = path
+        self._flags = (os.O_WRONLY if writable else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor = -1
+        self.error: OSError | None = None
+        """Why the file can no longer be used; ``None`` while it can."""
+
+    def read(self) -> bytes | None:
+        """Read the file from its start; ``None`` where that is not possible (any more)."""
+        if self._descriptor < 0 and not self._open():
+            return None
+        try:
+            text = chunk = _read_at(self._descriptor, 0)
+            while len(chunk) >= _SHORT_READ:
+                chunk = _read_at(self._descriptor, len(text))
+                text += chunk
+        except OSError as error:
+            self.close(error)
+            return None
+        return text
+
+    def write(self, text: bytes) -> bool:
+        """Write at the start of the file; ``False`` where that is not possible (any more)."""
+        if self._descriptor < 0 and not self._open():
+            return False
+        try:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.write(self._descriptor, text)
+        except OSError as error:
+            self.close(error)
+            return False
+        return True
+
+    def close(self, error: OSError | None = None) -> None:
+        """Close the file for good; safe to call twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+        self.error = self.error or error or OSError("closed")
+
+    def _open(self) -> bool:
+        if self.error is not None:
+            return False
+        try:
+            self._descriptor = os.open(self._path, self._flags)
+        except OSError as error:
+            self.error = error
+            return False
+        return True

@@ -1,0 +1,214 @@
+"""Which processes belong to a kernel on Linux, and what they hold; cheap enough to be asked forty times a second."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.probe.memory._procfiles import KeptFile, read_once
+from pytest_lecturecheck.probe.procfs import (
+    ProportionalSizes,
+    parse_children,
+    parse_smaps_rollup,
+    parse_stat,
+    parse_status,
+)
+
+_KEPT_FILES: Final = 64
+"""Files kept open for each kind; what is beyond is opened for every reading, which costs twice the time."""
+_DESCENT_SECONDS: Final = 0.25
+"""Time after which grandchildren are looked for again although the kernel's own children are the same."""
+_SCAN_SECONDS: Final = 1.0
+"""The same where the system has no lists of children, and every process must be asked for its parent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSum:
+    """
+    Sums over all processes of the tree but the kernel.
+
+    Attributes:
+        bound_bytes: resident and swapped pages; shared ones count several times, so this is an upper bound.
+        process_count: processes in the sum.
+    """
+
+    bound_bytes: int
+    process_count: int
+
+
+class ProcessTree:
+    """
+    The descendants of one process, and strays that are named to it.
+
+    Args:
+        pid: the process at the root.
+        proc_root: ``/proc``, or a recorded tree.
+    """
+
+    def __init__(self, pid: int, proc_root: str) -> None:
+        self._pid = pid
+        self._root = proc_root
+        self._threads: dict[int, KeptFile] = {}
+        self._members: dict[int, KeptFile] = {}
+        self._zombies: set[int] = set()
+        self._strays: set[int] = set()
+        self._starts: frozenset[int] = frozenset()
+        self._walked_at = float("-inf")
+        self._excluded = {pid, *self._ancestors()}
+        own = f"{proc_root}/{pid}/task/{pid}"
+        self._has_lists = os.path.exists(f"{own}/children") or not os.path.exists(own)  # noqa: PTH110 - Path costs more
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Give the living processes of the tree without its root, as of the last walk or reading."""
+        return tuple(self._members)
+
+    def set_strays(self, pids: Iterable[int]) -> None:
+        """Name processes that belong to the tree although they hang elsewhere; ancestors of the root are refused."""
+        self._strays = set(pids) - self._excluded
+
+    def walk(self, thread_count: int, now: float, *, complete: bool = False) -> bool:
+        """
+        Look who belongs to the tree.
+
+        Args:
+            thread_count: threads of the root as last read; while it is the same, they are not listed again.
+            now: seconds on any clock.
+            complete: look for grandchildren, too, however recently that was done.
+
+        Returns:
+            Whether a process was found, be it only a new zombie.
+        """
+        is_due = complete or now - self._walked_at >= (_DESCENT_SECONDS if self._has_lists else _SCAN_SECONDS)
+        if not self._has_lists and not is_due:
+            return bool(self._members)
+        starts = frozenset(self._children_of_root(thread_count)) | self._strays
+        if not is_due and starts == self._starts:
+            return bool(self._members)
+        self._starts, self._walked_at = starts, now
+        return self._take_in(self._descend(starts))
+
+    def _take_in(self, found: set[int]) -> bool:
+        self._zombies &= found
+        for pid in self._members.keys() - found:
+            self._members.pop(pid).close()
+        for pid in found - self._members.keys() - self._zombies:
+            self._members[pid] = KeptFile(f"{self._root}/{pid}/status")
+        return bool(self._members)
+
+    def read_members(self) -> MemberSum:
+        """Read the memory of all members, and forget those that have ended."""
+        bound_bytes = 0
+        for index, (pid, file) in enumerate(list(self._members.items())):
+            text = file.read() if index < _KEPT_FILES else read_once(f"{self._root}/{pid}/status")
+            status = parse_status(text) if text is not None else None
+            if status is not None:
+                bound_bytes += status.rss_bytes + status.swap_bytes
+                continue
+            if text is not None:
+                # A zombie holds no memory; it stays in the lists until it is waited for.
+                self._zombies.add(pid)
+            self._strays.discard(pid)
+            self._members.pop(pid).close()
+        return MemberSum(bound_bytes=bound_bytes, process_count=len(self._members))
+
+    def close(self) -> None:
+        """Close all files; safe to call twice."""
+        for file in (*self._threads.values(), *self._members.values()):
+            file.close()
+        self._threads.clear()
+        self._members.clear()
+
+    def _children_of_root(self, thread_count: int) -> set[int]:
+        if not self._has_lists:
+            return self._children_by_scan()
+        if len(self._threads) != thread_count:
+            self._list_threads()
+        texts = self._read_lists()
+        if texts is None:
+            # A thread has ended, and another one may have taken its place.
+            self._list_threads()
+            texts = self._read_lists() or []
+        return {pid for text in texts for pid in parse_children(text)} - self._excluded
+
+    def _list_threads(self) -> None:
+        folder = f"{self._root}/{self._pid}/task"
+        threads = set(_numbers_in(folder))
+        for thread in list(self._threads):
+            if thread not in threads or self._threads[thread].error is not None:
+                self._threads.pop(thread).close()
+        for thread in threads - self._threads.keys():
+            self._threads[thread] = KeptFile(f"{folder}/{thread}/children")
+
+    def _read_lists(self) -> list[bytes] | None:
+        """Give the lists of children of all threads; ``None`` where a thread was missing."""
+        texts: list[bytes] = []
+        for index, (thread, file) in enumerate(self._threads.items()):
+            path = f"{self._root}/{self._pid}/task/{thread}/children"
+            text = file.read() if index < _KEPT_FILES else read_once(path)
+            if text is None:
+                return None
+            texts.append(text)
+        return texts
+
+    def _descend(self, starts: Iterable[int]) -> set[int]:
+        found: set[int] = set()
+        left = list(starts)
+        while left:
+            pid = left.pop()
+            if pid in found or pid in self._excluded:
+                continue
+            found.add(pid)
+            # The scan has found all generations at once.
+            left.extend(self._children_of(pid) if self._has_lists else ())
+        return found
+
+    def _children_of(self, pid: int) -> Iterable[int]:
+        folder = f"{self._root}/{pid}/task"
+        for thread in _numbers_in(folder):
+            yield from parse_children(read_once(f"{folder}/{thread}/children") or b"")
+
+    def _children_by_scan(self) -> set[int]:
+        parents: dict[int, int] = {}
+        for pid in _numbers_in(self._root):
+            counters = parse_stat(read_once(f"{self._root}/{pid}/stat") or b"")
+            if counters is not None:
+                parents[pid] = counters.parent
+        tree = {self._pid, *self._strays}
+        while grown := {pid for pid, parent in parents.items() if parent in tree} - tree:
+            tree |= grown
+        return tree - self._excluded
+
+    def _ancestors(self) -> Iterable[int]:
+        pid = self._pid
+        seen: set[int] = set()
+        while pid > 0 and pid not in seen:
+            seen.add(pid)
+            counters = parse_stat(read_once(f"{self._root}/{pid}/stat") or b"")
+            pid = counters.parent if counters is not None else 0
+        return seen
+
+
+def read_proportional_sizes(pids: Iterable[int], proc_root: str) -> ProportionalSizes | None:
+    """
+    Add up the proportional sizes of processes; ``None`` where none can be read.
+
+    The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that is gone or may not
+    be read is left out, so the sum is never too high.
+    """
+    texts = (read_once(f"{proc_root}/{pid}/smaps_rollup") for pid in pids)
+    found = [sizes for text in texts if text is not None and (sizes := parse_smaps_rollup(text)) is not None]
+    if not found:
+        return None
+    return ProportionalSizes(
+        pss_bytes=sum(item.pss_bytes for item in found), swap_bytes=sum(item.swap_bytes for item in found)
+    )
+
+
+def _numbers_in(folder: str) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(folder) if name.isdigit()]  # noqa: PTH208 - names only
+    except OSError:
+        return []

@@ -1,0 +1,155 @@
+"""
+Parse what Linux writes under ``/proc``: bytes in, values out, see proc(5).
+
+Nothing here opens a file, so recorded text can be parsed on every operating system.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_KIB: Final = 1024
+_SIZE_LINE: Final = re.compile(r"([A-Za-z_()0-9]+):\s+([0-9]+) kB")
+_CPU_KEYS: Final = ("model name", "cpu model", "cpu", "Processor", "Hardware")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """
+    The memory of one process, from ``/proc/PID/status``.
+
+    Attributes:
+        rss_bytes: resident pages (``VmRSS``).
+        high_watermark_bytes: highest resident size since exec or the last reset (``VmHWM``).
+        swap_bytes: swapped-out anonymous pages (``VmSwap``); shared memory in swap is not in it.
+        thread_count: threads of the process.
+    """
+
+    rss_bytes: int
+    high_watermark_bytes: int
+    swap_bytes: int
+    thread_count: int
+
+
+def parse_status(text: bytes) -> Status | None:
+    """Parse ``/proc/PID/status``; ``None`` for a process without memory (a zombie, a thread of the OS itself)."""
+    rss = _number_after(text, b"\nVmRSS:")
+    if rss is None:
+        return None
+    return Status(
+        rss_bytes=rss * _KIB,
+        high_watermark_bytes=max(rss, _number_after(text, b"\nVmHWM:") or 0) * _KIB,
+        swap_bytes=(_number_after(text, b"\nVmSwap:") or 0) * _KIB,
+        thread_count=_number_after(text, b"\nThreads:") or 1,
+    )
+
+
+def _number_after(text: bytes, key: bytes) -> int | None:
+    # Names of processes cannot fake a key: a newline in a name is printed escaped.
+    start = text.find(key)
+    if start < 0:
+        return None
+    start += len(key)
+    words = text[start : start + 32].split(None, 1)
+    return int(words[0]) if words and words[0].isdigit() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """
+    What a process and the children it has waited for have used so far, from ``/proc/PID/stat``.
+
+    Attributes:
+        parent: process id of the parent.
+        is_zombie: the process has ended and was not waited for yet.
+        child_faults_count: minor faults of children that were waited for (``cminflt``): any such child raises it.
+        major_faults_count: major faults, children that were waited for included (``majflt + cmajflt``).
+        cpu_ticks: user and system time, children that were waited for included, in clock ticks.
+        start_ticks: start of the process after boot, in clock ticks; tells a process from a later one of the same id.
+    """
+
+    parent: int
+    is_zombie: bool
+    child_faults_count: int
+    major_faults_count: int
+    cpu_ticks: int
+    start_ticks: int
+
+
+def parse_stat(text: bytes) -> Counters | None:
+    """Parse ``/proc/PID/stat``; ``None`` where the text is cut off."""
+    # The name stands in parentheses and may itself hold spaces and parentheses.
+    fields = text[text.rfind(b")") + 1 :].split()
+    try:
+        return Counters(
+            parent=int(fields[1]),
+            is_zombie=fields[0] in {b"Z", b"X", b"x"},
+            child_faults_count=int(fields[8]),
+            major_faults_count=int(fields[9]) + int(fields[10]),
+            cpu_ticks=int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14]),
+            start_ticks=int(fields[19]),
+        )
+    except (IndexError, ValueError):
+        return None
+
+
+def parse_written_bytes(text: bytes) -> int | None:
+    """Parse ``write_bytes`` of ``/proc/PID/io``; children that were waited for are in it."""
+    return _number_after(b"\n" + text, b"\nwrite_bytes:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProportionalSizes:
+    """
+    A process's share of the pages it maps: each page divided by the number of processes that map it.
+
+    Attributes:
+        pss_bytes: resident pages (``Pss``).
+        swap_bytes: pages in swap (``SwapPss``).
+    """
+
+    pss_bytes: int
+    swap_bytes: int
+
+
+def parse_smaps_rollup(text: bytes) -> ProportionalSizes | None:
+    """Parse ``/proc/PID/smaps_rollup``; ``None`` for a process without memory."""
+    pss = _number_after(text, b"\nPss:")
+    if pss is None:
+        return None
+    return ProportionalSizes(pss_bytes=pss * _KIB, swap_bytes=(_number_after(text, b"\nSwapPss:") or 0) * _KIB)
+
+
+def parse_children(text: bytes) -> tuple[int, ...]:
+    """Parse ``/proc/PID/task/TID/children``."""
+    return tuple(int(word) for word in text.split() if word.isdigit())
+
+
+def parse_sizes(text: str) -> Mapping[str, int]:
+    """Parse lines like ``MemTotal:  24684092 kB`` (``/proc/meminfo``) to bytes."""
+    matches = (_SIZE_LINE.fullmatch(line.strip()) for line in text.splitlines())
+    return {match[1]: int(match[2]) * _KIB for match in matches if match is not None}
+
+
+def parse_cpu_model(text: str) -> str:
+    """Find the processor's name in ``/proc/cpuinfo``; an empty string where there is none."""
+    pairs: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        pairs.setdefault(key.strip(), " ".join(value.split()))
+    for name in _CPU_KEYS:
+        if pairs.get(name):
+            return pairs[name]
+    if pairs.get("CPU implementer") and pairs.get("CPU part"):
+        # Arm cores have numbers instead of names.
+        return f"Arm implementer {pairs['CPU implementer']} part {pairs['CPU part']}"
+    return ""
+
+
+def parse_bracketed_choice(text: str) -> str | None:
+    """Find the chosen word in text like ``always [madvise] never``."""
+    match = re.search(r"\[([a-z+_]+)\]", text)
+    return match[1] if match is not None else None
