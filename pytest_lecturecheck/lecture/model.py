@@ -31,11 +31,14 @@ class Cell:
         index: position among all cells of the notebook, 0-based (nbclient's cell index).
         number: position among the code cells, 1-based; what people are told.
         source: the code that runs.
-        line: 1-based line in the lecture's file where ``source`` starts, or ``None`` where it is not known.
+        line: 1-based line in the lecture's file where ``source`` starts, or ``None`` where it is not known. Line ``k``
+            of the source is line ``line + k - 1`` of the file; where that does not hold, ``line`` is ``None``.
+        opening_line: 1-based line where the cell itself begins (its fence or ``# %%`` mark), or ``None``.
         tags: the cell's tags, whichever way they were written.
         skip_reason: why this cell is not run ("tag skip-execution"), or an empty string.
         expects_error: the cell is tagged as raising.
-        source_path: the file that ``source`` was loaded from (MyST ``:load:``) where that is not the lecture's own.
+        source_path: the file that ``source`` was loaded from (MyST ``:load:``) where that is not the lecture's own,
+            relative to the lecture's folder; ``line`` then counts in that file.
     """
 
     index: int
@@ -46,6 +49,7 @@ class Cell:
     skip_reason: str = ""
     expects_error: bool = False
     source_path: str | None = None
+    opening_line: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

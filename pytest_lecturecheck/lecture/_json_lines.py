@@ -1,0 +1,136 @@
+"""
+Lines of cell sources in a notebook's JSON.
+
+Python's ``json`` gives no positions. Only the way to each cell's ``source`` is walked here; every value on it is
+decoded by ``json`` itself, and a line is given only where decoding the file's lines one by one gives the source back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, Final
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_DECODER: Final = json.JSONDecoder()
+_SOURCE_LINE: Final = re.compile(
+    r'\s*(?:"(?:source|input)"\s*:\s*)?(?:\[\s*)?(?P<text>"(?:[^"\\]|\\.)*")(?:\s*\])?\s*,?\s*'
+)
+
+
+def locate_sources(text: str, cells: Sequence[Any]) -> list[int | None]:
+    """
+    Find the line on which each cell's source starts.
+
+    Args:
+        text: the notebook file (nbformat 4).
+        cells: its cells as decoded, in order.
+
+    Returns:
+        For each cell a 1-based line such that line ``k`` of the source is on line ``line + k - 1`` of the file, or
+        ``None``.
+    """
+    try:
+        positions = _Walk(text).source_positions()
+    except (ValueError, IndexError, RecursionError):
+        return [None] * len(cells)
+    if len(positions) != len(cells):
+        return [None] * len(cells)
+    starts = _line_starts(text)
+    lines: list[int | None] = []
+    for position, cell in zip(positions, cells, strict=True):
+        line = None if position is None else bisect_right(starts, position)
+        lines.append(line if line is not None and _holds(text, starts, line, cell.get("source")) else None)
+    return lines
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
+def _holds(text: str, starts: Sequence[int], line: int, source: object) -> bool:
+    """Tell whether the file's lines from ``line`` on hold one line of the source each."""
+    pieces = [source] if isinstance(source, str) else source
+    if not isinstance(pieces, list) or not pieces:
+        return False
+    for offset, piece in enumerate(pieces):
+        if not isinstance(piece, str) or "\n" in piece[:-1] or line - 1 + offset >= len(starts):
+            return False
+        start = starts[line - 1 + offset]
+        end = starts[line + offset] if line + offset < len(starts) else len(text)
+        match = _SOURCE_LINE.fullmatch(text[start:end])
+        if match is None or json.loads(match["text"]) != piece:
+            return False
+    return True
+
+
+class _Walk:
+    """A walk over the notebook's upper two levels."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def source_positions(self) -> list[int | None]:
+        positions: list[int | None] = []
+        for key in self._keys():
+            if key == "cells" and self._text[self._at] == "[":
+                positions = [self._source_position() for _ in self._items()]
+            else:
+                self._skip_value()
+        return positions
+
+    def _source_position(self) -> int | None:
+        position: int | None = None
+        for key in self._keys():
+            if key == "source":
+                position = self._at
+                if self._text[self._at] == "[":
+                    position = self._after_space(self._at + 1)
+            self._skip_value()
+        return position
+
+    def _keys(self) -> Any:
+        """Yield each key of the object at hand, standing at its value; the value is consumed by the caller."""
+        self._at = self._after_space(self._at)
+        self._expect("{")
+        while not self._ends("}"):
+            key, self._at = _DECODER.raw_decode(self._text, self._at)
+            self._at = self._after_space(self._at)
+            self._expect(":")
+            self._at = self._after_space(self._at)
+            yield key
+            self._comma()
+
+    def _items(self) -> Any:
+        self._expect("[")
+        while not self._ends("]"):
+            yield None
+            self._comma()
+
+    def _skip_value(self) -> None:
+        _value, self._at = _DECODER.raw_decode(self._text, self._at)
+
+    def _after_space(self, at: int) -> int:
+        match = _SPACE.match(self._text, at)
+        return at if match is None else match.end()
+
+    def _expect(self, mark: str) -> None:
+        if self._text[self._at] != mark:
+            msg = f"no {mark!r} at {self._at}"
+            raise ValueError(msg)
+        self._at += 1
+
+    def _ends(self, mark: str) -> bool:
+        self._at = self._after_space(self._at)
+        if self._text[self._at] != mark:
+            return False
+        self._at += 1
+        return True
+
+    def _comma(self) -> None:
+        self._at = self._after_space(self._at)
+        if self._text[self._at] == ",":
+            self._at = self._after_space(self._at + 1)

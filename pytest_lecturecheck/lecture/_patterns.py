@@ -1,0 +1,53 @@
+"""Glob patterns as Sphinx reads them in ``exclude_patterns`` and as tables of contents use them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+from unicodedata import normalize
+
+_CLASS_END: Final = "]"
+
+
+def matches_path(pattern: str, relative: str) -> bool:
+    """
+    Tell whether a pattern names a file, or a folder that the file lies in.
+
+    Args:
+        pattern: ``*`` stays inside one folder, ``**`` does not, ``?`` is one character, ``[...]`` one of a set.
+        relative: POSIX path from the folder of the book.
+    """
+    expression = _compiled(normalize("NFC", pattern.strip().removeprefix("./").rstrip("/")))
+    parts = normalize("NFC", relative).split("/")
+    return any(expression.fullmatch("/".join(parts[:count])) for count in range(1, len(parts) + 1))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(_translate(pattern), re.DOTALL)
+
+
+def _translate(pattern: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**", at):
+            # "**/x" also names "x" itself, as every tool but the oldest Sphinx has it.
+            is_folder = pattern.startswith("**/", at)
+            pieces.append("(?:.*/)?" if is_folder else ".*")
+            at += 3 if is_folder else 2
+        elif pattern[at] == "*":
+            pieces.append("[^/]*")
+            at += 1
+        elif pattern[at] == "?":
+            pieces.append("[^/]")
+            at += 1
+        elif pattern[at] == "[" and (end := pattern.find(_CLASS_END, at + 2)) > 0:
+            inside = pattern[at + 1 : end].replace("\\", r"\\").replace("[", r"\[")
+            pieces.append(f"[^/{inside[1:]}]" if inside[0] == "!" else f"[{inside.replace('^', chr(92) + '^')}]")
+            at = end + 1
+        else:
+            pieces.append(re.escape(pattern[at]))
+            at += 1
+    return "".join(pieces)

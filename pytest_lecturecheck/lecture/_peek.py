@@ -1,0 +1,118 @@
+"""A cheap look at a text file, with no parser loaded: is this a notebook?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+# Fences as CommonMark and MyST have them: at most three spaces, three or more marks, then the info string.
+FENCE: Final = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,}|:{3,})(?P<info>.*)$")
+DIRECTIVE: Final = re.compile(r"\{(?P<name>[^{}\s]+)\}")
+CODE_CELL: Final = "{code-cell}"
+VERBATIM_DIRECTIVES: Final = frozenset(
+    {
+        "aafig", "any", "code", "code-block", "csv-table", "doctest", "dot", "eval-rst", "example", "graphviz",
+        "highlight", "ipython", "list-table", "literal", "literalinclude", "math", "mermaid", "myst", "parsed-literal",
+        "plantuml", "prompt", "raw", "raw-cell", "raw-html", "sourcecode", "table", "testcode", "testoutput", "tikz",
+        "typst", "verbatim",
+    }
+)  # fmt: skip
+"""Directives whose body is shown as it is: a code-cell in there is an example, not a cell."""
+
+_FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^(?:---+|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_MYST_HEADER: Final = re.compile(r"^(?:file_format[ \t]*:[ \t]*['\"]?mystnb\b)", re.MULTILINE)
+_KERNELSPEC: Final = re.compile(r"^[ \t]*kernelspec[ \t]*:", re.MULTILINE)
+_FORMAT_NAME: Final = re.compile(r"^[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
+_SCRIPT_HEADER: Final = re.compile(r"^# ---[ \t]*\n(?P<yaml>(?:#.*\n)*?)# ---[ \t]*$", re.MULTILINE)
+_SCRIPT_FORMAT: Final = re.compile(r"^#[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
+_PERCENT_CELL: Final = re.compile(r"^[ \t]*#[ \t]*%%", re.MULTILINE)
+
+SCRIPT_FORMATS: Final = frozenset({"percent", "light", "sphinx", "hydrogen"})
+
+
+def split_front_matter(text: str) -> tuple[str, int] | None:
+    """
+    Take the front matter off a text.
+
+    Returns:
+        Its YAML and the number of lines it takes with its two marks, or ``None`` where there is none.
+    """
+    match = _FRONT_MATTER.match(text)
+    if match is None:
+        return None
+    return match["yaml"], match.group().count("\n") + (0 if match.group().endswith("\n") else 1)
+
+
+def is_myst_page(text: str) -> bool:
+    """
+    Tell whether a Markdown page is a MyST notebook, or holds code-cells although no header says so.
+
+    A header counts as myst-nb and mystmd read it: ``file_format: mystnb``, jupytext's ``format_name: myst``, or a
+    ``kernelspec``. A page in another jupytext format (``markdown``) is not MyST.
+    """
+    front = split_front_matter(text)
+    if front is not None:
+        header = front[0]
+        format_name = _FORMAT_NAME.search(header)
+        if format_name is not None and format_name["name"] != "myst":
+            return False
+        if format_name is not None or _MYST_HEADER.search(header) or _KERNELSPEC.search(header):
+            return True
+    return CODE_CELL in text and next(find_code_cells(text), None) is not None
+
+
+def looks_like_header(text: str) -> bool:
+    """Tell whether text names a notebook's header keys somewhere."""
+    return any(pattern.search(text) for pattern in (_MYST_HEADER, _KERNELSPEC, _FORMAT_NAME))
+
+
+def is_markdown_notebook(text: str) -> bool:
+    """Tell whether a page is a jupytext notebook in a Markdown format other than MyST."""
+    front = split_front_matter(text)
+    format_name = _FORMAT_NAME.search(front[0]) if front is not None else None
+    return format_name is not None and format_name["name"] != "myst"
+
+
+def find_code_cells(text: str) -> Iterator[int]:
+    """
+    Find the lines (1-based) that open a code-cell, also inside a directive that renders its body.
+
+    What is shown as it is (plain fences, ``code-block`` and the like, indented text, comments) is passed over. This is
+    a look, not a parse: lists and quotes are not followed.
+    """
+    shown: str | None = None
+    rendered: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        match = FENCE.match(line)
+        if match is None:
+            continue
+        mark, info = match["mark"], match["info"].strip()
+        if shown is not None:
+            if _closes(mark, info, shown):
+                shown = None
+        elif rendered and _closes(mark, info, rendered[-1]):
+            rendered.pop()
+        elif info.startswith(CODE_CELL):
+            yield number
+            shown = mark
+        elif (directive := DIRECTIVE.match(info)) and directive["name"] not in VERBATIM_DIRECTIVES:
+            rendered.append(mark)
+        elif mark[0] != ":" or directive:
+            shown = mark
+
+
+def _closes(mark: str, info: str, opened: str) -> bool:
+    return not info and mark[0] == opened[0] and len(mark) >= len(opened)
+
+
+def script_format(head: str) -> str:
+    """Give jupytext's format name from a script's header, or an empty string where it has no notebook header."""
+    header = _SCRIPT_HEADER.search(head)
+    found = _SCRIPT_FORMAT.search(header["yaml"]) if header is not None else None
+    return found["name"] if found is not None and found["name"] in SCRIPT_FORMATS else ""
+
+
+def has_percent_cells(text: str) -> bool:
+    """Tell whether a script is cut into ``# %%`` cells."""
+    return _PERCENT_CELL.search(text) is not None

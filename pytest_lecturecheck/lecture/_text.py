@@ -1,0 +1,107 @@
+"""Bytes to text: encodings and merge conflicts, said in words that lead to the line."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.errors import LectureReadError
+
+_WIDE_MARKS: Final = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_OURS: Final = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)
+_MIDDLE: Final = re.compile(r"^={7}$", re.MULTILINE)
+_THEIRS: Final = re.compile(r"^>{7}(?: .*)?$", re.MULTILINE)
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def read_text(path: Path, *, name: str) -> str:
+    r"""
+    Read a lecture's file as UTF-8 text with ``\n`` line ends; a byte order mark of UTF-8 is accepted.
+
+    Args:
+        path: the file.
+        name: the file as the user knows it, for messages.
+
+    Raises:
+        LectureReadError: the file is empty, cannot be opened, or is not UTF-8.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        msg = f"cannot be read: {exc.strerror or exc}"
+        raise LectureReadError(name, None, msg) from exc
+    return decode(data, name=name)
+
+
+def decode(data: bytes, *, name: str) -> str:
+    """Decode a file's bytes; see :func:`read_text`."""
+    if not data:
+        raise LectureReadError(name, None, "is empty (0 bytes)")
+    if encoding := wide_encoding(data):
+        raise LectureReadError(name, None, f"is {encoding} text; expected UTF-8: save it as UTF-8")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        msg = f"is not UTF-8 text (byte 0x{data[exc.start]:02x}); expected UTF-8: save it as UTF-8"
+        raise LectureReadError(name, line, msg) from exc
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def wide_encoding(data: bytes) -> str:
+    """Name the encoding of text in UTF-16 or UTF-32, told by its first bytes, or give an empty string."""
+    # UTF-32 comes first: its little-endian mark begins with that of UTF-16.
+    for mark, encoding in _WIDE_MARKS.items():
+        if data.startswith(mark):
+            return encoding
+    # Without a mark: an ASCII character in UTF-16 has one zero byte beside it.
+    pair = data[:2]
+    return "UTF-16" if len(pair) == 2 and pair.count(0) == 1 else ""  # noqa: PLR2004 - the width of a unit
+
+
+def find_conflict(text: str) -> tuple[int, int] | None:
+    """
+    Find the marks that git leaves in a file whose merge was not finished.
+
+    Returns:
+        1-based lines of the first and the last mark of the first conflict, or ``None``.
+    """
+    ours = _OURS.search(text)
+    middle = _MIDDLE.search(text, ours.end()) if ours else None
+    theirs = _THEIRS.search(text, middle.end()) if middle else None
+    if ours is None or theirs is None:
+        return None
+    return text.count("\n", 0, ours.start()) + 1, text.count("\n", 0, theirs.start()) + 1
+
+
+def refuse_conflict(text: str, *, name: str) -> None:
+    """
+    Refuse a file with merge conflict marks.
+
+    Raises:
+        LectureReadError: with the line of the first mark.
+    """
+    if conflict := find_conflict(text):
+        raise LectureReadError(name, conflict[0], conflict_reason(conflict[0]))
+
+
+def conflict_reason(line: int) -> str:
+    """Say that a merge was not finished."""
+    return f"has merge conflict markers at line {line}; finish the merge"
+
+
+def without_surrogates(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON can carry and no encoding can write."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def has_surrogates(text: str) -> bool:
+    """Tell whether text holds halves of surrogate pairs."""
+    return _SURROGATE.search(text) is not None

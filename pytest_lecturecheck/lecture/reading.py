@@ -1,0 +1,135 @@
+"""One lecture file to one :class:`Lecture`; the libraries of a format are loaded when a file of it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+from unicodedata import normalize
+
+from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.finding import Finding, FindingKind
+from pytest_lecturecheck.lecture._own_settings import parse_tags, read_own_settings
+from pytest_lecturecheck.lecture._parsed import Parsed, Place
+from pytest_lecturecheck.lecture._text import read_text
+from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
+
+_SKIP_TAGS: Final = ("skip-execution", "nbval-skip")
+_RAISES_TAGS: Final = frozenset({"raises-exception", "nbval-raises-exception"})
+# nbval reads its marks from whole comment lines, with any number of hashes.
+_NBVAL_MARK: Final = re.compile(r"^[ \t]*#+[ \t]*(?P<mark>NBVAL_SKIP|NBVAL_RAISES_EXCEPTION)[ \t]*$", re.MULTILINE)
+
+
+def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
+    """
+    Read a lecture.
+
+    Args:
+        path: the file.
+        name: POSIX path from pytest's rootdir; the lecture's key in budgets and reports, and the place in messages.
+        root: folder that files named by the lecture (``:load:``) must not leave; by default the folder that ``name``
+            counts from where ``path`` ends in ``name``, else the lecture's own.
+
+    Raises:
+        LectureReadError: the file cannot be read as a notebook; file, line and reason.
+    """
+    parsed = _parse(path, name=name, root=root or _root_of(path, name))
+    where = "notebook metadata" if parsed.format is LectureFormat.IPYNB else "front matter"
+    settings = read_own_settings(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
+    kernel_name, language = _kernel(parsed, name=name, where=where)
+    cells = tuple(_cells(parsed))
+    return Lecture(
+        path=path,
+        name=name,
+        format=parsed.format,
+        kernel_name=kernel_name,
+        language=language,
+        cells=cells,
+        settings=settings,
+        findings=tuple(_findings(parsed, kernel_name, cells)),
+        document=parsed.document,
+        metadata=parsed.metadata,
+    )
+
+
+def _parse(path: Path, *, name: str, root: Path) -> Parsed:
+    suffix = path.suffix.lower()
+    if suffix not in {".ipynb", ".md", ".py", ".rmd", ".qmd"}:
+        msg = f"has the suffix {path.suffix!r}; expected .ipynb, .md, .py, .Rmd or .qmd"
+        raise LectureReadError(name, None, msg)
+    text = read_text(path, name=name)
+    if suffix == ".ipynb":
+        from pytest_lecturecheck.lecture._ipynb import parse_ipynb  # noqa: PLC0415 - loads nbformat
+
+        return parse_ipynb(text, name=name)
+    if suffix == ".md":
+        from pytest_lecturecheck.lecture._myst import parse_myst  # noqa: PLC0415 - loads nbformat and markdown-it
+
+        return parse_myst(text, path=path, name=name, root=root)
+    if suffix == ".py":
+        from pytest_lecturecheck.lecture._jupytext import parse_script  # noqa: PLC0415 - loads jupytext
+
+        return parse_script(text, name=name)
+    from pytest_lecturecheck.lecture._chunks import parse_chunks  # noqa: PLC0415 - loads nbformat and markdown-it
+
+    return parse_chunks(text, name=name, form=LectureFormat.RMARKDOWN if suffix == ".rmd" else LectureFormat.QUARTO)
+
+
+def _root_of(path: Path, name: str) -> Path:
+    parts = PurePosixPath(name).parts
+    tail = path.parts[-len(parts) :] if parts else ()
+    if parts and [normalize("NFC", part) for part in tail] == [normalize("NFC", part) for part in parts]:
+        return path.parents[len(parts) - 1]
+    return path.parent
+
+
+def _kernel(parsed: Parsed, *, name: str, where: str) -> tuple[str | None, str]:
+    spec = parsed.metadata.get("kernelspec")
+    spec = spec if isinstance(spec, dict) else {}
+    kernel_name = spec.get("name")
+    if kernel_name is not None and not isinstance(kernel_name, str):
+        msg = f"{where} kernelspec.name is {kernel_name!r}; expected the name of a kernel"
+        raise LectureReadError(name, parsed.key_lines.get("kernelspec.name"), msg)
+    language_info = parsed.metadata.get("language_info")
+    language = spec.get("language") or (language_info.get("name") if isinstance(language_info, dict) else "")
+    return (kernel_name or "").strip() or None, language if isinstance(language, str) else ""
+
+
+def _cells(parsed: Parsed) -> Iterator[Cell]:
+    code = [(index, cell) for index, cell in enumerate(parsed.document.cells) if cell.cell_type == "code"]
+    for number, ((index, cell), place) in enumerate(zip(code, parsed.places, strict=True), start=1):
+        yield _cell(index, number, cell, place)
+
+
+def _cell(index: int, number: int, cell: Any, place: Place) -> Cell:
+    tags = parse_tags(cell.metadata.get("tags"))
+    marks = {match["mark"] for match in _NBVAL_MARK.finditer(cell.source)}
+    skip_reason = next((f"tag {tag}" for tag in _SKIP_TAGS if tag in tags), "")
+    if not skip_reason and "NBVAL_SKIP" in marks:
+        skip_reason = "comment # NBVAL_SKIP"
+    return Cell(
+        index=index,
+        number=number,
+        source=cell.source,
+        line=place.line,
+        opening_line=place.opening_line,
+        tags=tags,
+        skip_reason=skip_reason or place.skip_reason,
+        expects_error=bool(tags & _RAISES_TAGS) or "NBVAL_RAISES_EXCEPTION" in marks or place.expects_error,
+        source_path=place.source_path,
+    )
+
+
+def _findings(parsed: Parsed, kernel_name: str | None, cells: tuple[Cell, ...]) -> Iterator[Finding]:
+    yield from parsed.findings
+    if kernel_name is None and cells:
+        message = "no kernelspec is named; the default Python kernel is used"
+        yield Finding(kind=FindingKind.NO_KERNELSPEC, message=message)
+    if not cells:
+        message = "no code cells, nothing to run"
+        yield Finding(kind=FindingKind.NO_CODE, message=message)
+    elif all(cell.skip_reason for cell in cells):
+        reasons = ", ".join(dict.fromkeys(cell.skip_reason for cell in cells))
+        message = f"all {len(cells)} code cells are left out ({reasons}), nothing to run"
+        yield Finding(kind=FindingKind.NOT_RUN, message=message)

@@ -1,0 +1,135 @@
+"""
+Which files are lectures.
+
+- ``.ipynb`` (in any case: ``UP.IPYNB`` too, on every platform): by name, the file is not opened.
+- ``.md``: MyST notebooks, told by their header (``file_format: mystnb``, jupytext ``format_name: myst``,
+  ``kernelspec``), and pages that hold ``{code-cell}`` blocks without one; those are items that fail, because no book
+  would run them and none should pass.
+- ``.py``: scripts with a jupytext header (percent, light, sphinx, hydrogen); without one, only where named explicitly
+  or configured, and cut into ``# %%`` cells.
+- ``.Rmd``, ``.qmd``: only where named explicitly or configured.
+
+Built copies, environments and hidden folders hold no lectures, unless one is named explicitly. A folder called
+``build`` is none of our business: pytest's own ``norecursedirs`` leaves it out by default.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.lecture import _peek
+
+LECTURE_SUFFIXES: Final = frozenset({".ipynb", ".md", ".py", ".rmd", ".qmd"})
+"""Suffixes that can be lectures, in lower case."""
+
+_ON_REQUEST: Final = frozenset({".rmd", ".qmd"})
+_HEAD_BYTES: Final = 4096
+_COPIES: Final = {
+    "_build": "the output of a book build",
+    "_site": "the output of a site build",
+    "jupyter_execute": "executed copies of a book build",
+    "node_modules": "installed packages",
+    "site-packages": "installed packages",
+    "__pycache__": "compiled Python files",
+}
+_ENVIRONMENT_MARKS: Final = ("pyvenv.cfg", "conda-meta")
+
+
+def is_candidate(path: Path, *, explicit: bool = False, extra_suffixes: AbstractSet[str] = frozenset()) -> bool:
+    """
+    Decide whether a file is a lecture, from its name and, only where that is not enough, a look into it.
+
+    Args:
+        path: the file.
+        explicit: the user named this very file.
+        extra_suffixes: suffixes that the settings add (``{".qmd"}``), in any case.
+
+    Returns:
+        Whether it is an item. A file that cannot be opened is one only where it was named.
+    """
+    suffix = path.suffix.lower()
+    if not explicit and is_copy_name(path.name):
+        return False
+    if suffix == ".ipynb":
+        return True
+    if suffix not in LECTURE_SUFFIXES:
+        return False
+    asked_for = explicit or suffix in {item.lower() for item in extra_suffixes}
+    if suffix in _ON_REQUEST:
+        return asked_for
+    try:
+        return _is_page(path, explicit=explicit) if suffix == ".md" else _is_script(path, asked_for=asked_for)
+    except OSError:
+        return explicit
+
+
+def is_copy_name(file_name: str) -> bool:
+    """Tell whether a file's name marks it as a checkpoint or an executed copy."""
+    lowered = file_name.lower()
+    return lowered.endswith((".nbconvert.ipynb", "-checkpoint.ipynb"))
+
+
+def explain_folder(folder: Path) -> str:
+    """Say why a folder holds no lectures (by its own name and content, not its parents'), or give an empty string."""
+    name = folder.name
+    if reason := _COPIES.get(name):
+        return f"{name} holds {reason}"
+    if name.startswith(".") and name not in {".", ".."}:
+        return f"{name} is a hidden folder"
+    for mark in _ENVIRONMENT_MARKS:
+        if (folder / mark).exists():
+            return f"{name} is an environment (it has {mark})"
+    return ""
+
+
+@dataclass(slots=True)
+class Folders:
+    """Answers for whole paths, and remembers what was decided for each folder during one collection."""
+
+    _known: dict[tuple[Path, Path], str] = field(default_factory=dict)
+
+    def why_excluded(self, path: Path, *, below: Path) -> str:
+        """
+        Say why a file lies in a place that holds no lectures, or give an empty string.
+
+        Args:
+            path: the file.
+            below: the folder that the user named (or pytest's rootdir); it and its parents are not questioned, so a
+                build folder that was named explicitly is searched.
+        """
+        return self._explain(path.parent, below)
+
+    def _explain(self, folder: Path, below: Path) -> str:
+        key = (folder, below)
+        if key not in self._known:
+            if folder in {below, folder.parent} or below not in folder.parents:
+                self._known[key] = ""
+            else:
+                self._known[key] = self._explain(folder.parent, below) or explain_folder(folder)
+        return self._known[key]
+
+
+def _is_page(path: Path, *, explicit: bool) -> bool:
+    text = _decode_loosely(path.read_bytes())
+    return _peek.is_myst_page(text) or (explicit and _peek.is_markdown_notebook(text))
+
+
+def _is_script(path: Path, *, asked_for: bool) -> bool:
+    with path.open("rb") as stream:
+        head = _decode_loosely(stream.read(_HEAD_BYTES))
+        if _peek.script_format(head):
+            return True
+        return asked_for and _peek.has_percent_cells(head + _decode_loosely(stream.read()))
+
+
+def _decode_loosely(data: bytes) -> str:
+    """Decode for a look only: a file in a wrong encoding is collected, so that reading it can say so."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = data.decode("utf-16", "replace")
+    else:
+        text = data.decode("utf-8-sig", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
