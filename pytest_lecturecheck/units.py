@@ -262,7 +262,8 @@ def format_duration(seconds: float) -> str:
 def format_duration_up(seconds: float, digits: int = 4) -> str:
     """Print a duration in seconds that parses back to no less than ``seconds``, and then prints alike."""
     # The shortest decimal that means this float: 0.1 is to print as "0.1 s", not as "0.1001 s".
-    return f"{_significant(Fraction(repr(float(seconds))), digits, math.ceil)} s"
+    # Parts of a picosecond are rounded up to one, so that no text grows beyond what is read.
+    return f"{_significant(Fraction(repr(float(seconds))), digits, math.ceil, most_places=12)} s"
 
 
 def format_durations_apart(first_seconds: float, second_seconds: float) -> tuple[str, str]:

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.units import GIB, MIB
+
+DEFAULT = Tolerance()
+
+
+@pytest.mark.parametrize(
+    ("metric", "seen", "limit"),
+    [
+        (Metric.PEAK_FOOTPRINT, [100 * MIB, 90 * MIB], 164 * MIB),
+        (Metric.PEAK_FOOTPRINT, [640 * MIB], 704 * MIB),
+        (Metric.PEAK_FOOTPRINT, [10 * GIB], 11 * GIB),
+        (Metric.DISK_WRITTEN, [0], 64 * MIB),
+        (Metric.WALL, [5.0, 7.5], 25.0),
+        (Metric.MAJOR_FAULTS, [100], 110),
+        (Metric.MAJOR_FAULTS, [0], 0),
+    ],
+)
+def test_limits_follow_from_the_highest_figure_seen(metric, seen, limit):
+    assert DEFAULT.limit_for(metric, seen) == limit
+
+
+def test_limits_of_bytes_are_whole_numbers_without_binary_dust():
+    limit = Tolerance(memory_slack_bytes=0).limit_for(Metric.PEAK_RSS, [1000])
+    assert (limit, type(limit)) == (1100, int)
+
+
+@given(
+    st.sampled_from(list(Metric)),
+    st.lists(st.integers(0, 2**50), min_size=1, max_size=5),
+    st.builds(
+        Tolerance,
+        memory_fraction=st.floats(0, 10),
+        memory_slack_bytes=st.integers(0, 2**40),
+        time_factor=st.floats(1, 10),
+        time_slack_seconds=st.floats(0, 100),
+    ),
+)
+def test_a_limit_never_fails_the_runs_it_was_derived_from(metric, seen, tolerance):
+    assert tolerance.limit_for(metric, seen) >= max(seen)
+
+
+def test_nothing_seen_gives_no_limit():
+    with pytest.raises(ValueError, match="no limit can be derived for peak_rss_bytes: no run was seen"):
+        DEFAULT.limit_for(Metric.PEAK_RSS, [])
+
+
+@pytest.mark.parametrize("figure", [math.nan, math.inf, -1])
+def test_figures_that_compare_as_false_are_refused_everywhere(figure):
+    message = f"wall_seconds = {figure!r} cannot be a figure or a limit: expected a finite number, at least 0"
+    for build in (
+        lambda: MetricBudget(metric=Metric.WALL, limit=figure),
+        lambda: MetricBudget(metric=Metric.WALL, seen=(1.0, figure)),
+        lambda: DEFAULT.limit_for(Metric.WALL, [1.0, figure]),
+    ):
+        with pytest.raises(ValueError, match="cannot be a figure") as caught:
+            build()
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("memory_fraction", -0.1, 0),
+        ("memory_fraction", math.nan, 0),
+        ("memory_slack_bytes", -1, 0),
+        ("time_factor", 0.9, 1),
+        ("time_slack_seconds", math.inf, 0),
+    ],
+)
+def test_a_tolerance_that_would_fail_what_was_seen_is_refused(name, value, least):
+    with pytest.raises(SettingsError) as caught:
+        Tolerance(**{name: value})
+    assert str(caught.value) == (
+        f"tolerance {name} = {value!r} cannot be used: expected a finite number, at least {least}"
+    )
+
+
+def test_budgets_are_found_by_lecture_and_variant():
+    plain = LectureBudget(lecture="a.md")
+    gpu = LectureBudget(lecture="a.md", variant="gpu")
+    budgets = PlatformBudgets(
+        platform="linux-x86_64-cpu", lectures={(item.lecture, item.variant): item for item in (plain, gpu)}
+    )
+    assert budgets.find("a.md") is plain
+    assert budgets.find("a.md", "gpu") is gpu
+    assert budgets.find("b.md") is None
