@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,30 @@ class MarkedProcesses:
 def find_marked(token: str, proc_root: Path = PROC_ROOT) -> list[int]:
     """Give the ids of all processes whose environment holds the run's token, in ascending order."""
     return MarkedProcesses(token, proc_root).scan()
+
+
+def find_mapped(
+    names: AbstractSet[str], proc_root: Path = PROC_ROOT, shared_memory_root: Path = SHARED_MEMORY_ROOT
+) -> frozenset[str]:
+    """
+    Tell which segments of shared memory a living process still maps.
+
+    Args:
+        names: segments, as :func:`list_shared_memory` names them.
+        proc_root: ``/proc``, or a recorded tree.
+        shared_memory_root: folder that holds the segments.
+    """
+    lines = {name: os.fsencode(f" {shared_memory_root.as_posix()}/{name}\n") for name in names}
+    found: set[str] = set()
+    for maps in proc_root.glob("[0-9]*/maps"):
+        if len(found) == len(lines):
+            break
+        try:
+            text = maps.read_bytes()
+        except OSError:
+            continue
+        found.update(name for name, line in lines.items() if line in text)
+    return frozenset(found)
 
 
 def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[str, int]:

@@ -13,6 +13,8 @@ from typing import Final
 
 _KIB: Final = 1024
 _SIZE_LINE: Final = re.compile(r"([A-Za-z_()0-9]+):\s+([0-9]+) kB")
+# The two lines are neighbours in every version of Linux that has them; one search for both is cheap.
+_RESIDENT_LINES: Final = re.compile(rb"\nVmHWM:\s+([0-9]+) kB\nVmRSS:\s+([0-9]+) kB\n")
 _CPU_KEYS: Final = ("model name", "cpu model", "cpu", "Processor", "Hardware")
 
 
@@ -36,12 +38,13 @@ class Status:
 
 def parse_status(text: bytes) -> Status | None:
     """Parse ``/proc/PID/status``; ``None`` for a process without memory (a zombie, a thread of the OS itself)."""
-    rss = _number_after(text, b"\nVmRSS:")
-    if rss is None:
+    match = _RESIDENT_LINES.search(text)
+    if match is None:
         return None
+    rss = int(match[2])
     return Status(
         rss_bytes=rss * _KIB,
-        high_watermark_bytes=max(rss, _number_after(text, b"\nVmHWM:") or 0) * _KIB,
+        high_watermark_bytes=max(rss, int(match[1])) * _KIB,
         swap_bytes=(_number_after(text, b"\nVmSwap:") or 0) * _KIB,
         thread_count=_number_after(text, b"\nThreads:") or 1,
     )
@@ -53,8 +56,9 @@ def _number_after(text: bytes, key: bytes) -> int | None:
     if start < 0:
         return None
     start += len(key)
-    words = text[start : start + 32].split(None, 1)
-    return int(words[0]) if words and words[0].isdigit() else None
+    end = text.find(b"\n", start)
+    word = text[start : end if end >= 0 else None].removesuffix(b" kB").strip()
+    return int(word) if word.isdigit() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,9 @@ _RESET_HIGH_WATERMARK: Final = b"5"
 _USAGE_FRESH_SECONDS: Final = 0.005
 """Counters this young are good for the next cell's start: the kernel was idle since, and reading them is not free."""
 _MARK_SCAN_SECONDS: Final = 1.0
-_SAMPLING_SHARE: Final = 0.01
+_MARK_SCAN_SHARE: Final = 0.005
+_OWN_USAGE_EVERY: Final = 4
+_NO_COMPRESSED: Final = Unavailable(metric=Metric.PEAK_COMPRESSED, reason="the OS does not tell per process")
 _SUMMED: Final = (Metric.WALL, Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN)
 
 
@@ -80,8 +82,8 @@ class LinuxProbe:
         self._marked = MarkedProcesses(run_token, proc_root) if run_token is not None else None
         self._mark_scan_at = float("-inf")
         self._sampler = sampler
-        self._interval_seconds = self._wait_seconds = self._longest_wait_seconds = interval_seconds
-        self._sample_cost_seconds = 0.0
+        self._interval_seconds = self._longest_interval_seconds = interval_seconds
+        self._sample_count = 0
         self._tolerance_bytes = counter_lag_bytes(os.cpu_count() or 1)
         self._has_swap = bool(
             parse_sizes((read_once(f"{root}/meminfo") or b"").decode("ascii", "replace")).get("SwapTotal", 1)
@@ -111,7 +113,7 @@ class LinuxProbe:
             self._look_around(complete=True)
             self._read_usage()
             self._window_usage = self._usage
-        self._sampler.add(self)
+        self._sampler.add(self, self._interval_seconds)
 
     def begin_cell(self) -> None:
         """Open a cell's window."""
@@ -157,24 +159,41 @@ class LinuxProbe:
                 self._tree.close()
             return self._result
 
-    def sample(self) -> float:
-        """Take one sample, and give the seconds to wait before the next one."""
+    def sample(self, interval_seconds: float) -> bool:
+        """Take one cheap sample, and tell whether proportional sizes are worth reading."""
         marked = self._scan_marked_when_due()
-        started_at = time.thread_time()
         with self._lock:
             if self._result is not None:
-                return self._interval_seconds
+                return False
+            self._longest_interval_seconds = max(self._longest_interval_seconds, interval_seconds)
             if marked is not None:
                 self._tree.set_strays(marked)
             self._read_memory()
-            self._read_own_usage()
+            if self._sample_count % _OWN_USAGE_EVERY == 0:
+                self._read_own_usage()
             self._look_around()
+            self._sample_count += 1
+            return self._wants_pss()
+
+    def sample_deeply(self) -> None:
+        """Read proportional sizes without holding up the cell, and book them on the window they were read in."""
+        with self._lock:
             window, pids = self._window, (self._pid, *self._tree.members)
-            wants_pss = self._wants_pss()
-        self._adapt_interval(time.thread_time() - started_at)
-        if wants_pss:
-            self._read_pss(window, pids)
-        return self._wait_seconds
+        started_at = time.perf_counter()
+        sizes = read_proportional_sizes(pids, self._root)
+        ended_at = time.perf_counter()
+        with self._lock:
+            self._ration.spend(started_at, ended_at)
+            if sizes is None or self._result is not None:
+                return
+            total_bytes = sizes.pss_bytes + sizes.swap_bytes
+            self._tree_bytes = (total_bytes, self._own_bytes() + self._members_bytes)
+            is_same = self._window is window
+            booked = window if is_same else Window(is_complete=True, had_children=True)
+            booked.note_pss(total_bytes=total_bytes, swap_bytes=sizes.swap_bytes, process_count=len(pids))
+            if not is_same:
+                # It began in one window and ended in another: true of the lecture, of no cell.
+                self._lecture.add(booked)
 
     def _read_memory(self) -> None:
         """Read the kernel's status; a process that has ended leaves the last one in place."""
@@ -279,7 +298,7 @@ class LinuxProbe:
             Metric.PEAK_FOOTPRINT: footprint_reading(window, instrument),
             Metric.PEAK_RSS: rss_reading(window, instrument),
             Metric.PEAK_SWAP: swap_reading(window, instrument),
-            Metric.PEAK_COMPRESSED: _no_compressed(),
+            Metric.PEAK_COMPRESSED: _NO_COMPRESSED,
             Metric.WALL: Measurement(
                 metric=Metric.WALL, value=wall_seconds, method=Method.EXACT, source="time.perf_counter"
             ),
@@ -288,11 +307,11 @@ class LinuxProbe:
 
     def _lecture_readings(self) -> dict[Metric, Reading]:
         sums = {metric: sum_readings(metric, [cell[metric] for cell in self._cells]) for metric in _SUMMED}
-        return {**self._lecture.readings(self._instrument()), Metric.PEAK_COMPRESSED: _no_compressed(), **sums}
+        return {**self._lecture.readings(self._instrument()), Metric.PEAK_COMPRESSED: _NO_COMPRESSED, **sums}
 
     def _instrument(self) -> Instrument:
         return Instrument(
-            interval_seconds=self._longest_wait_seconds,
+            interval_seconds=self._longest_interval_seconds,
             tolerance_bytes=self._tolerance_bytes,
             has_swap=self._has_swap,
         )
@@ -315,47 +334,19 @@ class LinuxProbe:
         has_others = self._process_count > 1
         return has_others and bound_bytes > self._window.floor_bytes and self._ration.allows(time.perf_counter())
 
-    def _read_pss(self, window: Window, pids: tuple[int, ...]) -> None:
-        """Read proportional sizes without holding up the cell, and book them on the window they were read in."""
-        started_at = time.perf_counter()
-        sizes = read_proportional_sizes(pids, self._root)
-        ended_at = time.perf_counter()
-        with self._lock:
-            self._ration.spend(started_at, ended_at)
-            if sizes is None or self._result is not None:
-                return
-            total_bytes = sizes.pss_bytes + sizes.swap_bytes
-            self._tree_bytes = (total_bytes, self._own_bytes() + self._members_bytes)
-            is_same = self._window is window
-            booked = window if is_same else Window(is_complete=True, had_children=True)
-            booked.note_pss(total_bytes=total_bytes, swap_bytes=sizes.swap_bytes, process_count=len(pids))
-            if not is_same:
-                # It began in one window and ended in another: true of the lecture, of no cell.
-                self._lecture.add(booked)
-
     def _scan_marked_when_due(self) -> list[int] | None:
         started_at = time.perf_counter()
         if self._marked is None or started_at < self._mark_scan_at:
             return None
         marked = self._marked.scan()
         ended_at = time.perf_counter()
-        self._mark_scan_at = ended_at + max(_MARK_SCAN_SECONDS, (ended_at - started_at) / _SAMPLING_SHARE)
+        self._mark_scan_at = ended_at + max(_MARK_SCAN_SECONDS, (ended_at - started_at) / _MARK_SCAN_SHARE)
         return marked
-
-    def _adapt_interval(self, cost_seconds: float) -> None:
-        """Sample less often where a sample is dear (many processes, a slow machine): at most 1 % of a core."""
-        self._sample_cost_seconds += 0.1 * (cost_seconds - self._sample_cost_seconds)
-        self._wait_seconds = max(self._interval_seconds, self._sample_cost_seconds / _SAMPLING_SHARE)
-        self._longest_wait_seconds = max(self._longest_wait_seconds, self._wait_seconds)
 
 
 def counter_lag_bytes(cpu_count: int, page_bytes: int = mmap.PAGESIZE) -> int:
     """Give how far the counter of resident pages may lag: each CPU keeps up to ``max(32, 2 x CPUs)`` pages back."""
     return cpu_count * max(32, 2 * cpu_count) * page_bytes
-
-
-def _no_compressed() -> Reading:
-    return Unavailable(metric=Metric.PEAK_COMPRESSED, reason="the OS does not tell per process")
 
 
 def _ticks_per_second() -> int:

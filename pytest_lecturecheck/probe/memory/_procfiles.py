@@ -12,12 +12,14 @@ _SHORT_READ: Final = 3800
 
 if sys.platform == "win32":  # recorded trees are read there too
 
-    def _read_at(descriptor: int, offset: int) -> bytes:
+    def read_at(descriptor: int, offset: int) -> bytes:
+        """Read what stands at ``offset``."""
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, _BUFFER_SIZE)
 else:
 
-    def _read_at(descriptor: int, offset: int) -> bytes:
+    def read_at(descriptor: int, offset: int) -> bytes:
+        """Read what stands at ``offset``."""
         return os.pread(descriptor, _BUFFER_SIZE, offset)
 
 
@@ -56,9 +58,9 @@ class KeptFile:
         if self._descriptor < 0 and not self._open():
             return None
         try:
-            text = chunk = _read_at(self._descriptor, 0)
+            text = chunk = read_at(self._descriptor, 0)
             while len(chunk) >= _SHORT_READ:
-                chunk = _read_at(self._descriptor, len(text))
+                chunk = read_at(self._descriptor, len(text))
                 text += chunk
         except OSError as error:
             self.close(error)
@@ -76,6 +78,10 @@ class KeptFile:
             self.close(error)
             return False
         return True
+
+    def open(self) -> int | None:
+        """Open the file if it is not yet, and give its descriptor for very busy loops; ``None`` without one."""
+        return self._descriptor if self._descriptor >= 0 or self._open() else None
 
     def close(self, error: OSError | None = None) -> None:
         """Close the file for good; safe to call twice."""

@@ -29,7 +29,7 @@ class PsutilProbe:
 
     def __init__(self, pid: int, *, interval_seconds: float, system: str, sampler: Sampler = SHARED_SAMPLER) -> None:
         self._lock = threading.Lock()
-        self._interval_seconds = interval_seconds
+        self._longest_interval_seconds = interval_seconds
         self._system = system
         self._sampler = sampler
         self._process = self._find(pid)
@@ -39,7 +39,7 @@ class PsutilProbe:
         self._start: tuple[float, float | None] = (time.perf_counter(), None)
         self._cells: list[Mapping[Metric, Reading]] = []
         self._result: Mapping[Metric, Reading] | None = None
-        sampler.add(self)
+        sampler.add(self, interval_seconds)
 
     def begin_cell(self) -> None:
         """Open a cell's window."""
@@ -84,12 +84,16 @@ class PsutilProbe:
                 self._result = {**self._memory_readings(self._peak_bytes), **sums}
             return self._result
 
-    def sample(self) -> float:
-        """Take one sample, and give the seconds to wait before the next one."""
+    def sample(self, interval_seconds: float) -> bool:
+        """Take one sample; there is no dearer one."""
         with self._lock:
+            self._longest_interval_seconds = max(self._longest_interval_seconds, interval_seconds)
             if self._result is None:
                 self._read_rss()
-        return self._interval_seconds
+        return False
+
+    def sample_deeply(self) -> None:
+        """Do nothing: it is never asked for."""
 
     @staticmethod
     def _find(pid: int) -> psutil.Process | None:
@@ -130,7 +134,7 @@ class PsutilProbe:
                 metric=Metric.PEAK_RSS,
                 value=peak_bytes,
                 method=Method.SAMPLED,
-                interval_seconds=self._interval_seconds,
+                interval_seconds=self._longest_interval_seconds,
                 source="RSS of the kernel process",
             )
         reason = f"not implemented on {self._system} yet"

@@ -6,12 +6,21 @@ import threading
 import time
 from typing import Final, Protocol
 
+_SHARE: Final = 0.01
+"""Share of a core that samples may take, waking up included; where it is exceeded, they become rarer."""
+_SMOOTHING: Final = 0.05
+_TOGETHER: Final = 0.25
+"""Part of the interval by which a sample may come early, so that several probes are read in one go."""
+
 
 class Sampled(Protocol):
     """What the sampler drives."""
 
-    def sample(self) -> float:
-        """Take one sample, and give the seconds to wait before the next one."""
+    def sample(self, interval_seconds: float) -> bool:
+        """Take one cheap sample; ``interval_seconds`` is the present interval. Tell whether a dear one is wanted."""
+
+    def sample_deeply(self) -> None:
+        """Take the dear sample, which is rationed by who asks for it."""
 
 
 class Sampler:
@@ -24,41 +33,61 @@ class Sampler:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wake = threading.Event()
+        # A lock that is held is the cheapest alarm clock: an Event costs twice the time for each tick.
+        self._alarm = threading.Lock()
+        self._alarm.acquire()
+        self._intervals: dict[Sampled, float] = {}
         self._due: dict[Sampled, float] = {}
         self._thread: threading.Thread | None = None
+        self._round_seconds = 0.0
 
-    def add(self, target: Sampled) -> None:
+    def add(self, target: Sampled, interval_seconds: float) -> None:
         """Sample ``target`` from now on."""
         with self._lock:
+            self._intervals[target] = interval_seconds
             self._due[target] = 0.0
             # After a fork the child has the object but not the thread.
             if self._thread is None or not self._thread.is_alive():
+                self._round_seconds = 0.0
                 self._thread = threading.Thread(target=self._run, name="lecturecheck-sampler", daemon=True)
                 self._thread.start()
-        self._wake.set()
+            self._ring()
 
     def remove(self, target: Sampled) -> None:
         """Sample ``target`` no more; harmless where it is not sampled."""
         with self._lock:
-            self._due.pop(target, None)
-        self._wake.set()
+            if self._due.pop(target, None) is not None:
+                del self._intervals[target]
+                self._ring()
+
+    def _ring(self) -> None:
+        if self._alarm.locked():
+            self._alarm.release()
 
     def _run(self) -> None:
+        used_before = time.thread_time()
         while True:
-            self._wake.clear()
             with self._lock:
                 if not self._due:
                     self._thread = None
                     return
-                now = time.monotonic()
-                ready = [target for target, due in self._due.items() if due <= now]
-            for target in ready:
-                wait_seconds = target.sample()
-                with self._lock:
-                    if target in self._due:
-                        self._due[target] = time.monotonic() + wait_seconds
-            self._wake.wait(self._seconds_to_next())
+                ready = self._take_ready()
+            wanting = [target for target, interval_seconds in ready if target.sample(interval_seconds)]
+            self._round_seconds += _SMOOTHING * (time.thread_time() - used_before - self._round_seconds)
+            for target in wanting:
+                target.sample_deeply()
+            used_before = time.thread_time()
+            self._alarm.acquire(timeout=self._seconds_to_next())
+
+    def _take_ready(self) -> list[tuple[Sampled, float]]:
+        now = time.monotonic()
+        ready = []
+        for target, nominal_seconds in self._intervals.items():
+            if self._due[target] <= now + _TOGETHER * nominal_seconds:
+                interval_seconds = max(nominal_seconds, self._round_seconds / _SHARE)
+                self._due[target] = now + interval_seconds
+                ready.append((target, interval_seconds))
+        return ready
 
     def _seconds_to_next(self) -> float:
         with self._lock:

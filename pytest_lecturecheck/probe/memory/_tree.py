@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.probe.memory._procfiles import KeptFile, read_once
+from pytest_lecturecheck.probe.memory._procfiles import KeptFile, read_at, read_once
 from pytest_lecturecheck.probe.procfs import (
     ProportionalSizes,
     parse_children,
@@ -18,6 +18,8 @@ from pytest_lecturecheck.probe.procfs import (
 
 _KEPT_FILES: Final = 64
 """Files kept open for each kind; what is beyond is opened for every reading, which costs twice the time."""
+_ALL_THREADS_EVERY: Final = 4
+"""Every so many walks the lists of all threads are read, else only that of the first, where most children come from."""
 _DESCENT_SECONDS: Final = 0.25
 """Time after which grandchildren are looked for again although the kernel's own children are the same."""
 _SCAN_SECONDS: Final = 1.0
@@ -51,10 +53,13 @@ class ProcessTree:
         self._pid = pid
         self._root = proc_root
         self._threads: dict[int, KeptFile] = {}
+        self._descriptors: dict[int, int] = {}
         self._members: dict[int, KeptFile] = {}
         self._zombies: set[int] = set()
         self._strays: set[int] = set()
-        self._starts: frozenset[int] = frozenset()
+        self._children: dict[int, tuple[int, ...]] = {}
+        self._walk_count = 0
+        self._starts: set[int] = set()
         self._walked_at = float("-inf")
         self._excluded = {pid, *self._ancestors()}
         own = f"{proc_root}/{pid}/task/{pid}"
@@ -84,7 +89,9 @@ class ProcessTree:
         is_due = complete or now - self._walked_at >= (_DESCENT_SECONDS if self._has_lists else _SCAN_SECONDS)
         if not self._has_lists and not is_due:
             return bool(self._members)
-        starts = frozenset(self._children_of_root(thread_count)) | self._strays
+        self._walk_count += 1
+        all_threads = complete or self._walk_count % _ALL_THREADS_EVERY == 0
+        starts = self._children_of_root(thread_count, all_threads=all_threads) | self._strays
         if not is_due and starts == self._starts:
             return bool(self._members)
         self._starts, self._walked_at = starts, now
@@ -116,22 +123,27 @@ class ProcessTree:
 
     def close(self) -> None:
         """Close all files; safe to call twice."""
-        for file in (*self._threads.values(), *self._members.values()):
+        self._forget_threads()
+        for file in self._members.values():
             file.close()
-        self._threads.clear()
         self._members.clear()
 
-    def _children_of_root(self, thread_count: int) -> set[int]:
+    def _children_of_root(self, thread_count: int, *, all_threads: bool) -> set[int]:
         if not self._has_lists:
             return self._children_by_scan()
-        if len(self._threads) != thread_count:
-            self._list_threads()
-        texts = self._read_lists()
-        if texts is None:
+        if len(self._threads) != thread_count or not self._read_lists(all_threads=all_threads):
             # A thread has ended, and another one may have taken its place.
             self._list_threads()
-            texts = self._read_lists() or []
-        return {pid for text in texts for pid in parse_children(text)} - self._excluded
+            if not self._read_lists(all_threads=True):
+                # Thread after thread ends. Nothing that was opened is used again.
+                self._forget_threads()
+        return {pid for pids in self._children.values() for pid in pids} - self._excluded
+
+    def _forget_threads(self) -> None:
+        for file in self._threads.values():
+            file.close()
+        self._threads.clear()
+        self._descriptors.clear()
 
     def _list_threads(self) -> None:
         folder = f"{self._root}/{self._pid}/task"
@@ -141,17 +153,28 @@ class ProcessTree:
                 self._threads.pop(thread).close()
         for thread in threads - self._threads.keys():
             self._threads[thread] = KeptFile(f"{folder}/{thread}/children")
+        # The first thread comes first.
+        kept = sorted(self._threads, key=lambda thread: (thread != self._pid, thread))[:_KEPT_FILES]
+        descriptors = {thread: self._threads[thread].open() for thread in kept}
+        self._descriptors = {thread: item for thread, item in descriptors.items() if item is not None}
 
-    def _read_lists(self) -> list[bytes] | None:
-        """Give the lists of children of all threads; ``None`` where a thread was missing."""
-        texts: list[bytes] = []
-        for index, (thread, file) in enumerate(self._threads.items()):
-            path = f"{self._root}/{self._pid}/task/{thread}/children"
-            text = file.read() if index < _KEPT_FILES else read_once(path)
-            if text is None:
-                return None
-            texts.append(text)
-        return texts
+    def _read_lists(self, *, all_threads: bool) -> bool:
+        """Read the lists of children, of the first thread or of all; ``False`` where a thread was missing."""
+        threads = self._descriptors.items() if all_threads else list(self._descriptors.items())[:1]
+        try:
+            # Nearly always all of them are empty: this loop is the price of every cell.
+            filled = [thread for thread, descriptor in threads if read_at(descriptor, 0)]
+        except OSError:
+            return False
+        texts = {thread: self._threads[thread].read() for thread in filled}
+        if all_threads:
+            self._children.clear()
+            for thread in self._threads.keys() - self._descriptors.keys():
+                texts[thread] = read_once(f"{self._root}/{self._pid}/task/{thread}/children")
+        else:
+            self._children.pop(self._pid, None)
+        self._children.update({thread: parse_children(text) for thread, text in texts.items() if text})
+        return None not in texts.values()
 
     def _descend(self, starts: Iterable[int]) -> set[int]:
         found: set[int] = set()

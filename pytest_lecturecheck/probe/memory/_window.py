@@ -8,6 +8,7 @@ of the sum, so with swap in play the truth lies between the highest sum that was
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.units import format_size
@@ -96,7 +97,8 @@ class Window:
         return max(self.low_bytes, self.pss_bytes or 0)
 
 
-_GONE = "the process had ended before it could be read"
+_NO_SWAP: Final = Measurement(metric=Metric.PEAK_SWAP, value=0, method=Method.EXACT, source="the machine has no swap")
+_GONE: Final = "the process had ended before it could be read"
 
 
 def rss_reading(window: Window, instrument: Instrument) -> Reading:
@@ -155,7 +157,7 @@ def swap_reading(window: Window, instrument: Instrument) -> Reading:
     """Say what is known about the tree's peak in swap in a window."""
     metric = Metric.PEAK_SWAP
     if not instrument.has_swap:
-        return Measurement(metric=metric, value=0, method=Method.EXACT, source="the machine has no swap")
+        return _NO_SWAP
     if window.sampled_bytes is None:
         return Unavailable(metric=metric, reason=_GONE)
     return Measurement(
