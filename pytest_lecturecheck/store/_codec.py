@@ -1,0 +1,176 @@
+"""
+Turn frozen dataclasses of the domain into plain types and back, led by their annotations.
+
+Attributes that hold their default are left out, so that a run of hundreds of cells stays small; on reading, an
+attribute that this version does not know is passed over (a newer version may add some within one schema).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+import numbers
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from pytest_lecturecheck.store._surrogates import escape_surrogates
+
+Plain: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
+"""What JSON and process boundaries carry: builtin types only, no NaN, no lone surrogates."""
+_T = TypeVar("_T")
+_NONE: typing.Final = type(None)
+
+
+class CodecError(Exception):
+    """A plain value that is not what the annotation asks for; the message begins with its place."""
+
+
+def to_plain(value: object) -> Plain:
+    """
+    Turn a value of the domain into builtin types.
+
+    Numbers of other libraries become ``int`` and ``float``; numbers that JSON does not have become text (``"inf"``);
+    lone surrogates are escaped.
+
+    Raises:
+        TypeError: the value is of a type that no record holds.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _fields_to_plain(value)
+    if isinstance(value, Mapping):
+        return {str(to_plain(key)): to_plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence | frozenset | set) and not isinstance(value, str | bytes):
+        return [to_plain(item) for item in value]
+    return _scalar_to_plain(value)
+
+
+def _scalar_to_plain(value: object) -> Plain:
+    if isinstance(value, enum.Enum):
+        return _scalar_to_plain(value.value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    msg = f"{type(value).__name__} {value!r} cannot be kept in a record"
+    raise TypeError(msg)
+
+
+def from_plain(annotation: Any, plain: object, place: str) -> Any:
+    """
+    Turn builtin types back into what ``annotation`` says.
+
+    Args:
+        annotation: a resolved annotation: a dataclass, an enum, a builtin, or a union, tuple or mapping of such.
+        plain: the value as :func:`to_plain` gave it.
+        place: where it stands, for messages.
+
+    Raises:
+        CodecError: the value does not fit.
+    """
+    if typing.get_origin(annotation) is not None:
+        return _generic_from_plain(annotation, plain, place)
+    if dataclasses.is_dataclass(annotation):
+        return _dataclass_from_plain(annotation, _expect(dict, plain, place), place)
+    if issubclass(annotation, enum.Enum):
+        return _enum_from_plain(annotation, plain, place)
+    if annotation is float:
+        return _float_from_plain(plain, place)
+    return _expect(annotation, plain, place)
+
+
+def _generic_from_plain(annotation: Any, plain: object, place: str) -> Any:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple:
+        items = enumerate(_expect(list, plain, place))
+        return tuple(from_plain(arguments[0], item, f"{place}[{index}]") for index, item in items)
+    if origin is Mapping:
+        return {
+            from_plain(arguments[0], key, place): from_plain(arguments[1], item, f"{place}.{key}")
+            for key, item in _expect(dict, plain, place).items()
+        }
+    return _union_from_plain(arguments, plain, place)
+
+
+def _fields_to_plain(value: Any) -> dict[str, Plain]:
+    plain = {}
+    cls: Any = type(value)
+    for item, default in _fields(cls):
+        held = getattr(value, item.name)
+        if default is dataclasses.MISSING or held != default:
+            plain[item.name] = to_plain(held)
+    return plain
+
+
+@functools.cache
+def _fields(cls: Any) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
+    """Give the fields of a dataclass with their defaults."""
+    return tuple(
+        (item, item.default if item.default_factory is dataclasses.MISSING else item.default_factory())
+        for item in dataclasses.fields(cls)
+    )
+
+
+@functools.cache
+def _annotations(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _dataclass_from_plain(cls: Any, plain: Mapping[str, Any], place: str) -> Any:
+    missing = [item.name for item, default in _fields(cls) if default is dataclasses.MISSING and item.name not in plain]
+    if missing:
+        msg = f"{place}: {', '.join(missing)} missing"
+        raise CodecError(msg)
+    annotations = _annotations(cls)
+    names = [item.name for item, _ in _fields(cls) if item.name in plain]
+    values = {name: from_plain(annotations[name], plain[name], f"{place}.{name}") for name in names}
+    try:
+        return cls(**values)
+    except ValueError as error:
+        msg = f"{place}: {error}"
+        raise CodecError(msg) from error
+
+
+def _union_from_plain(choices: Sequence[Any], plain: object, place: str) -> Any:
+    if plain is None and _NONE in choices:
+        return None
+    rest = [choice for choice in choices if choice is not _NONE]
+    if len(rest) > 1 and isinstance(plain, dict):
+        # Of several dataclasses, the one that has all it needs.
+        rest = [choice for choice in rest if _required(choice) <= plain.keys()] or rest
+    return from_plain(rest[0], plain, place)
+
+
+@functools.cache
+def _required(cls: Any) -> frozenset[str]:
+    return frozenset(item.name for item, default in _fields(cls) if default is dataclasses.MISSING)
+
+
+def _enum_from_plain(annotation: type[enum.Enum], plain: object, place: str) -> enum.Enum:
+    try:
+        return annotation(plain)
+    except ValueError as error:
+        msg = f"{place}: found {plain!r}; expected one of {', '.join(str(item.value) for item in annotation)}"
+        raise CodecError(msg) from error
+
+
+def _float_from_plain(plain: object, place: str) -> float:
+    if isinstance(plain, str) and plain in {"inf", "-inf", "nan"}:
+        return float(plain)
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
+        msg = f"{place}: found {type(plain).__name__} {plain!r}; expected a number"
+        raise CodecError(msg)
+    return plain
+
+
+def _expect(kind: type[_T], plain: object, place: str) -> _T:
+    if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
+        msg = f"{place}: found {type(plain).__name__} {plain!r:.80}; expected {kind.__name__}"
+        raise CodecError(msg)
+    return plain
