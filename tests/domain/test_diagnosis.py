@@ -388,8 +388,8 @@ DEVICE = " on the device (code cell 2, line 9)"
         (
             "RuntimeError",
             (
-                "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
-                "allocate 80000000000000 bytes. Error code 12 (Cannot allocate memory)"
+                "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried "
+                "to allocate 80000000000000 bytes. Error code 12 (Cannot allocate memory)"
             ),
             CauseKind.HOST_OUT_OF_MEMORY,
             "PyTorch out of memory: asked 80 TB (72.8 TiB) on the host" + HOST,
