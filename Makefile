@@ -1,0 +1,72 @@
+# make demo    run the lectures in fixtures/ against their recorded budgets
+# make test    run the test suite
+# make check   ruff, mypy for three systems, import-linter
+# make clean   remove what the others made
+#
+# Each works on a fresh machine with make and Python 3.11 or newer, and may be run again at any time: packages are
+# installed again only after pyproject.toml or constraints.txt changed.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := test
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: demo test check clean
+
+# The first of these that is new enough makes the environment; `make PYTHON=/path/to/python3 test` decides otherwise.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := build/demo
+# More arguments for pytest, for example `make test ARGS="-k units"`.
+ARGS ?=
+
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	--constraint constraints.txt --build-constraint constraints.txt
+
+demo: $(VENV)/.installed-fixtures
+	@mkdir -p $(DEMO)
+	@rm -f $(DEMO)/report.json $(DEMO)/report.md
+	@status=0; \
+	$(BIN)/python -m pytest --lecture-budget --lecture-budget-dir fixtures/budgets \
+		--lecture-report $(DEMO)/report.json --lecture-report $(DEMO)/report.md $(ARGS) fixtures/ || status=$$?; \
+	for report in $(DEMO)/report.json $(DEMO)/report.md; do \
+		if [ -f "$$report" ]; then echo "report: $(CURDIR)/$$report"; \
+		else echo "report: $$report was not written"; [ "$$status" -ne 0 ] || status=1; fi; \
+	done; \
+	exit $$status
+
+# The plugin is imported before a coverage plugin could start, so coverage starts pytest.
+test: $(VENV)/.installed-tests
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage report
+
+check: $(VENV)/.installed-tests $(VENV)/.installed-typing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --platform linux
+	$(BIN)/mypy --platform darwin
+	$(BIN)/mypy --platform win32
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) build dist .lecturecheck .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# One file for each group says that it is installed; it is written last, so that an interrupted installation starts over.
+$(VENV)/.installed-%: $(VENV)/.created pyproject.toml constraints.txt
+	$(INSTALL) --editable . --group $*
+	@touch $@
+
+$(VENV)/.created:
+	@for candidate in $(PYTHON); do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "make: no Python 3.11 or newer among: $(PYTHON)" >&2; \
+		echo "make: install one, or name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
+		exit 1; \
+	fi; \
+	"$$python" -m venv --clear $(VENV) || { \
+		echo "make: $$python cannot create a virtual environment (on Debian and Ubuntu: install python3-venv)" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --constraint constraints.txt pip
+	@touch $@
