@@ -1,7 +1,6 @@
 """Judge a run: against its budget, against what a README declares, and by how it ended. Pure."""
 
-from pytest_lecturecheck.verdict.comparison import Comparison
 from pytest_lecturecheck.verdict.judging import judge
-from pytest_lecturecheck.verdict.words import FAILING, Policy, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.words import FAILING, Comparison, Policy, Verdict, VerdictKind
 
 __all__ = ["FAILING", "Comparison", "Policy", "Verdict", "VerdictKind", "judge"]

@@ -10,47 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget, MetricBudget, Tolerance
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable, Unit
 from pytest_lecturecheck.run import CellRun, Run
-from pytest_lecturecheck.units import format_bytes, format_fraction, format_size
-from pytest_lecturecheck.verdict.words import Policy, VerdictKind
+from pytest_lecturecheck.units import format_fraction, format_size
+from pytest_lecturecheck.verdict.words import Comparison, Policy, VerdictKind
 
 _FAR_UNDER: Final = 2.0
 _SAME_PEAK_FRACTION: Final = 0.99
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """
-    One metric held against one limit.
-
-    Attributes:
-        metric: the quantity.
-        kind: ``within``, ``over``, ``improved``, ``not measured``, ``fits`` or ``not fitting``.
-        limit: the limit (inclusive), or ``None`` where there was nothing to compare with.
-        measured: the measurement, or ``None`` where there is none.
-        message: one line for people.
-        cell: the cell that holds the peak (of times: the longest cell), where the metric has one.
-    """
-
-    metric: Metric
-    kind: VerdictKind
-    limit: float | None
-    measured: Measurement | None
-    message: str
-    cell: CellRun | None = None
-
-    @property
-    def exact_text(self) -> str:
-        """Print both figures of a size in whole bytes, or nothing for other units."""
-        if self.metric.unit is not Unit.BYTES or self.measured is None or self.limit is None:
-            return ""
-        measured, limit = format_bytes(self.measured.value), format_bytes(self.limit)
-        return f"{self.metric.label} exactly: {measured}, limit {limit}"
 
 
 def compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_lecturecheck.budget import Tolerance
 from pytest_lecturecheck.diagnosis import Cause
-
-if TYPE_CHECKING:
-    from pytest_lecturecheck.verdict.comparison import Comparison
+from pytest_lecturecheck.metric import Measurement, Metric, Unit
+from pytest_lecturecheck.run import CellRun
+from pytest_lecturecheck.units import format_bytes
 
 
 class VerdictKind(StrEnum):
@@ -66,6 +66,36 @@ class Policy:
     declared_time_seconds: float | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
     known_platforms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """
+    One metric held against one limit.
+
+    Attributes:
+        metric: the quantity.
+        kind: ``within``, ``over``, ``improved``, ``not measured``, ``fits`` or ``not fitting``.
+        limit: the limit (inclusive), or ``None`` where there was nothing to compare with.
+        measured: the measurement, or ``None`` where there is none.
+        message: one line for people.
+        cell: the cell that holds the peak (of times: the longest cell), where the metric has one.
+    """
+
+    metric: Metric
+    kind: VerdictKind
+    limit: float | None
+    measured: Measurement | None
+    message: str
+    cell: CellRun | None = None
+
+    @property
+    def exact_text(self) -> str:
+        """Print both figures of a size in whole bytes, or nothing for other units."""
+        if self.metric.unit is not Unit.BYTES or self.measured is None or self.limit is None:
+            return ""
+        measured, limit = format_bytes(self.measured.value), format_bytes(self.limit)
+        return f"{self.metric.label} exactly: {measured}, limit {limit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,117 @@
+"""
+Command-line arguments that name lectures pytest could not find by itself.
+
+pytest splits an argument at ``::`` and at ``[``, so a file whose name holds either cannot be named. Such arguments
+are turned into the nearest folder that pytest can name, and everything else in that folder is left out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One argument that names an existing file: its path and the names after it (``lecture``), if any."""
+
+    path: Path
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """
+    The arguments, as pytest gets them and as the user meant them.
+
+    Attributes:
+        args: arguments for pytest.
+        named: files that were named explicitly, odd or plain.
+        odd: targets that pytest could not name.
+        plain: paths of all other arguments; empty where everything was odd.
+    """
+
+    args: tuple[str, ...]
+    named: frozenset[Path]
+    odd: tuple[Target, ...] = ()
+    plain: tuple[Path, ...] = ()
+
+    def wants(self, path: Path) -> bool:
+        """Tell whether ``path`` was asked for; only folders that stand in for odd names hold anything else."""
+        if not self.odd:
+            return True
+        asked = [target.path for target in self.odd]
+        if any(path == target or path in target.parents for target in asked):
+            return True
+        return any(path == arg or arg in path.parents or path in arg.parents for arg in self.plain)
+
+    def deselects(self, path: Path, name: str) -> bool:
+        """Tell whether an item of an odd target was not the one that its argument names."""
+        wanted = [target for target in self.odd if target.path == path]
+        return bool(wanted) and all(target.names and target.names[-1] != name for target in wanted)
+
+
+def read_arguments(args: Sequence[str], invocation_dir: Path) -> Arguments:
+    """Find out which files the arguments name, and give pytest arguments that it can follow."""
+    passed: list[str] = []
+    named: set[Path] = set()
+    odd: list[Target] = []
+    plain: list[Path] = []
+    for arg in args:
+        target = _find_file(arg, invocation_dir)
+        if target is None:
+            passed.append(arg)
+            plain.append(_absolute(arg.split("::", 1)[0], invocation_dir))
+            continue
+        named.add(target.path)
+        if not _is_odd(_file_part(arg, target)):
+            passed.append(arg)
+            plain.append(target.path)
+            continue
+        odd.append(target)
+        folder = _nameable_folder(_file_part(arg, target))
+        if folder not in passed:
+            passed.append(folder)
+    return Arguments(args=tuple(passed), named=frozenset(named), odd=tuple(odd), plain=tuple(plain))
+
+
+def _find_file(arg: str, invocation_dir: Path) -> Target | None:
+    parts = arg.split("::")
+    for count in range(len(parts), 0, -1):
+        candidate = _absolute("::".join(parts[:count]), invocation_dir)
+        try:
+            is_file = candidate.is_file()
+        except (OSError, ValueError):  # a parametrised id can be no path at all
+            continue
+        if is_file:
+            return Target(path=candidate, names=tuple(parts[count:]))
+    return None
+
+
+def _absolute(text: str, invocation_dir: Path) -> Path:
+    # As pytest does: dots are folded, links are kept.
+    joined = invocation_dir / text
+    folded: list[str] = []
+    for part in joined.parts:
+        if part == ".." and len(folded) > 1:
+            folded.pop()
+        elif part != "..":
+            folded.append(part)
+    return Path(*folded)
+
+
+def _file_part(arg: str, target: Target) -> str:
+    suffix = "".join(f"::{name}" for name in target.names)
+    return arg.removesuffix(suffix) if suffix else arg
+
+
+def _is_odd(text: str) -> bool:
+    return "::" in text or "[" in text
+
+
+def _nameable_folder(text: str) -> str:
+    folder = Path(text).parent
+    while _is_odd(str(folder)):
+        folder = folder.parent
+    return str(folder)

@@ -1,0 +1,89 @@
+"""What a session collects: decided from names wherever possible, because collection must stay cheap."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+
+from pytest_lecturecheck.arguments import Arguments
+from pytest_lecturecheck.lecture.book import Book, read_book
+from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, Folders, is_candidate
+from pytest_lecturecheck.options import SessionSettings
+from pytest_lecturecheck.settings import RunSettings
+
+
+class Collection:
+    """
+    Decides about paths during collection and remembers what it found out about folders.
+
+    Args:
+        rootdir: pytest's rootdir.
+        settings: the session's settings.
+        arguments: what the command line names.
+    """
+
+    def __init__(self, rootdir: Path, settings: SessionSettings, arguments: Arguments) -> None:
+        """Read nothing yet."""
+        self._rootdir = rootdir
+        self._suffixes = settings.suffixes
+        self._known_suffixes = LECTURE_SUFFIXES | settings.suffixes
+        self._exclude = settings.exclude
+        self._arguments = arguments
+        self._folders = Folders()
+        self._bases: dict[Path, Path] = {}
+        self._books: dict[Path, Book | None] = {}
+
+    def is_left_out(self, path: Path) -> bool:
+        """Tell whether a path was only met because a folder stands in for an oddly named file."""
+        return not self._arguments.wants(path)
+
+    def is_lecture(self, path: Path) -> bool:
+        """
+        Tell whether a file is a lecture to run.
+
+        Raises:
+            LectureReadError: the book configuration that decides about it cannot be read.
+        """
+        if path.suffix.lower() not in self._known_suffixes:
+            return False
+        if path in self._arguments.named:
+            return is_candidate(path, explicit=True, extra_suffixes=self._suffixes)
+        if self._folders.why_excluded(path, below=self._base(path.parent)) or self._is_excluded(path):
+            return False
+        if not is_candidate(path, extra_suffixes=self._suffixes):
+            return False
+        book = self._book(path.parent)
+        return book is None or not book.why_excluded(path)
+
+    def _base(self, folder: Path) -> Path:
+        """Give the folder below which names are questioned: the innermost argument that holds it, or rootdir."""
+        if folder not in self._bases:
+            holding = [arg for arg in self._arguments.plain if arg == folder or arg in folder.parents]
+            self._bases[folder] = max(holding, key=lambda path: len(path.parts), default=self._rootdir)
+        return self._bases[folder]
+
+    def _is_excluded(self, path: Path) -> bool:
+        if not self._exclude:
+            return False
+        try:
+            relative = path.relative_to(self._rootdir).as_posix()
+        except ValueError:
+            relative = path.as_posix()
+        return any(fnmatch.fnmatchcase(relative, pattern) for pattern in self._exclude)
+
+    def book_settings(self, path: Path) -> RunSettings:
+        """Give the layer of the book configuration that a lecture belongs to."""
+        book = self._book(path.parent)
+        return book.settings_for(path) if book is not None else RunSettings()
+
+    def _book(self, folder: Path) -> Book | None:
+        if folder not in self._books:
+            self._books[folder] = self._find_book(folder)
+        return self._books[folder]
+
+    def _find_book(self, folder: Path) -> Book | None:
+        if (book := read_book(folder)) is not None:
+            return book
+        if folder == self._rootdir or self._rootdir not in folder.parents:
+            return None
+        return self._book(folder.parent)

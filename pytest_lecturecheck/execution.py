@@ -1,0 +1,114 @@
+"""
+Where the rooms meet: a lecture's file becomes runs and verdicts.
+
+Imported when the first lecture runs, not before: this is what makes nbclient, nbformat and psutil load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import zmq
+import zmq.asyncio
+
+from pytest_lecturecheck.kernel.loop import KernelLoop
+from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
+from pytest_lecturecheck.kernel.runner import nothing_to_run, run_lecture
+from pytest_lecturecheck.lecture.model import Lecture
+from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.probe import leftovers
+from pytest_lecturecheck.probe.machine import available_memory
+from pytest_lecturecheck.probe.memory import open_memory_probe
+from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.settings import DEFAULTS, RunSettings
+
+_RECONNECT_MILLISECONDS: Final = 4
+"""libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""
+
+
+class Workbench:
+    """
+    Runs lectures, one after the other.
+
+    Args:
+        platform: platform label of the session.
+        machine: the machine.
+        on_progress: is told where a run stands; called on the kernels' thread.
+        on_wait: is called about twice a second on the calling thread while a lecture runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        platform: str,
+        machine: Machine,
+        on_progress: Callable[[Progress], None],
+        on_wait: Callable[[], None],
+    ) -> None:
+        """Start nothing yet."""
+        self._platform = platform
+        self._machine = machine
+        self._loop = KernelLoop(on_wait)
+        self._context: zmq.asyncio.Context | None = None
+        self._ports = Ports(
+            open_probe=lambda pid, token: open_memory_probe(pid, run_token=token),
+            find_marked=leftovers.find_marked,
+            list_shared_memory=leftovers.list_shared_memory,
+            find_mapped=leftovers.find_mapped,
+            available_memory=available_memory,
+            on_progress=on_progress,
+        )
+
+    def run(self, lecture: Lecture, settings: RunSettings, repeat: int) -> Run:
+        """Run ``lecture`` once and give the record."""
+        plan = RunPlan(
+            lecture=lecture, settings=settings, platform=self._platform, machine=self._machine, repeat=repeat
+        )
+        return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
+
+    def _zmq(self) -> zmq.asyncio.Context:
+        if self._context is None:
+            context = zmq.asyncio.Context()
+            context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+            # A full queue would drop output, and with it the message that a cell has ended.
+            context.setsockopt(zmq.RCVHWM, 0)
+            context.setsockopt(zmq.LINGER, 0)
+            self._context = context
+        return self._context
+
+    def close(self) -> None:
+        """Stop the loop and its sockets; safe to call twice."""
+        self._loop.close()
+        if self._context is not None:
+            self._context.destroy(linger=0)
+            self._context = None
+
+
+def resolve_settings(
+    lecture: Lecture, *, command_line: RunSettings, file: RunSettings, book: RunSettings
+) -> RunSettings:
+    """Stack the layers of a lecture's settings by precedence."""
+    return lecture.settings.over(command_line).over(file).over(book).over(DEFAULTS)
+
+
+def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
+    """Give the record of a lecture that is not run at all."""
+    return Run(
+        lecture=lecture.name,
+        platform=platform,
+        machine=machine,
+        outcome=Outcome.SKIPPED,
+        reason=reason,
+        findings=lecture.findings,
+    )
+
+
+__all__ = [
+    "Workbench",
+    "nothing_to_run",
+    "read_lecture",
+    "resolve_settings",
+    "skipped_run",
+]

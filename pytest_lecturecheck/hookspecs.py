@@ -1,0 +1,23 @@
+"""Hooks that other plugins can implement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.run import Run
+    from pytest_lecturecheck.verdict import Verdict
+
+
+@pytest.hookspec
+def pytest_lecturecheck_verdict(config: pytest.Config, run: Run, verdict: Verdict) -> None:
+    """
+    Take note of a verdict; called once for each run, on the controller under pytest-xdist.
+
+    Args:
+        config: pytest's configuration.
+        run: the record of the run.
+        verdict: what was made of it.
+    """

@@ -1,0 +1,200 @@
+"""
+The agent: the one file that runs inside the kernel.
+
+Its source is sent to a ready Python kernel as a silent request; outputs, prompt numbers and the user's namespace stay
+as they are. It imports the standard library only, and nothing of that kind that a bare kernel has not imported
+already. Figures travel in the metadata of each execute reply, under :data:`KEY`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from typing import Any
+
+KEY = "lecturecheck"
+"""Key of the agent's words in ``execute_reply.metadata``."""
+
+
+class Agent:
+    """Notes what a cell leaves behind, and ends the kernel on request."""
+
+    def __init__(self, shell: Any) -> None:
+        """Attach to IPython's ``shell``; nothing is patched yet."""
+        self.shell = shell
+        self.kernel = shell.kernel
+        self.baseline_modules = frozenset(sys.modules)
+        self.baseline_threads = {thread.ident for thread in threading.enumerate()}
+        self.thread_cells: dict[int | None, int] = {}
+        self.shell_lines: list[tuple[str, int]] = []
+        self.breakpoint_count = 0
+        self.exit_asked = False
+        self.request_count = 0
+        self.pending_software = False
+
+    def install(self) -> None:
+        """Wrap the few places where a cell's doings can be seen."""
+        self._watch_replies()
+        self._watch_shell_lines()
+        self._watch_breakpoints()
+        self._watch_exits()
+        self._keep_native_stderr()
+        self.kernel.lecturecheck_agent = self
+
+    def _watch_replies(self) -> None:
+        original = self.kernel.finish_metadata
+
+        def finish_metadata(parent: Any, metadata: Any, reply_content: Any) -> Any:
+            metadata = original(parent, metadata, reply_content)
+            # The agent must never be the reason why a lecture fails.
+            try:
+                metadata[KEY] = self.words(reply_content)
+            except Exception as exc:  # noqa: BLE001
+                metadata[KEY] = {"agent_error": repr(exc)}
+            return metadata
+
+        self.kernel.finish_metadata = finish_metadata
+
+    def _watch_shell_lines(self) -> None:
+        # `!cmd` and %pip end in this function with the command already expanded; wrapping shell.system instead would
+        # change the frame depth in which IPython looks up $variables.
+        try:
+            from ipykernel import zmqshell  # noqa: PLC0415 - the agent loads what the kernel has loaded
+        except ImportError:
+            return
+        original = getattr(zmqshell, "system", None)
+        if original is None:
+            return
+
+        def system(command: str) -> int:
+            code = original(command)
+            self.shell_lines.append((str(command), code if isinstance(code, int) else 0))
+            return code  # type: ignore[no-any-return]
+
+        zmqshell.system = system  # type: ignore[attr-defined, assignment]
+
+    def _watch_breakpoints(self) -> None:
+        original = sys.breakpointhook
+
+        def breakpointhook(*args: Any, **kwargs: Any) -> Any:
+            self.breakpoint_count += 1
+            return original(*args, **kwargs)
+
+        sys.breakpointhook = breakpointhook
+
+    def _watch_exits(self) -> None:
+        original = self.shell.ask_exit
+
+        def ask_exit() -> None:
+            self.exit_asked = True
+            original()
+
+        self.shell.ask_exit = ask_exit
+
+    def _keep_native_stderr(self) -> None:
+        # ipykernel points fd 2 at a pipe that a Python thread reads; a native abort under the GIL would take its last
+        # words along. The copy of the real stderr leads to the process that started the kernel.
+        copy = getattr(sys.stderr, "_original_stdstream_copy", None)
+        if not isinstance(copy, int):
+            return
+        import faulthandler  # noqa: PLC0415 - as above
+
+        faulthandler.enable(file=copy)
+        os.dup2(copy, 2)
+
+    def words(self, reply_content: Any) -> dict[str, Any]:
+        """Say what the request that just ended did; empty entries are left out."""
+        self.request_count += 1
+        words: dict[str, Any] = {}
+        if self.shell_lines:
+            words["shell_lines"], self.shell_lines = self.shell_lines, []
+        if self.breakpoint_count:
+            words["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
+        if self.exit_asked:
+            words["exit_asked"], self.exit_asked = True, False
+        if threads := self._new_threads():
+            words["threads"] = threads
+        if reply_content.get("status") == "error" and (line := self._error_line()) is not None:
+            words["error_line"] = line
+        if self.pending_software:
+            words["software"], self.pending_software = software(self.baseline_modules), False
+        return words
+
+    def _new_threads(self) -> list[tuple[str, int]]:
+        """List living threads that appeared after the kernel was ready, with the request that first saw each."""
+        found = []
+        for thread in threading.enumerate():
+            if thread.ident in self.baseline_threads or thread.name.startswith("IPython"):
+                continue
+            first = self.thread_cells.setdefault(thread.ident, self.request_count)
+            found.append((thread.name, first))
+        return found
+
+    def _error_line(self) -> int | None:
+        """Find the line of the running cell: the deepest frame of the outermost cell in the last traceback."""
+        error = getattr(sys, "last_value", None)
+        traceback = getattr(sys, "last_traceback", None)
+        cell_files = getattr(self.shell.compile, "_filename_map", {})
+        cell_file, line = None, None
+        while traceback is not None:
+            name = traceback.tb_frame.f_code.co_filename
+            if cell_file is None and name in cell_files:
+                cell_file = name
+            if cell_file is not None and name == cell_file:
+                line = traceback.tb_lineno
+            traceback = traceback.tb_next
+        if line is None and isinstance(error, SyntaxError):
+            line = error.lineno
+        return line
+
+    def ask_software(self) -> None:
+        """Let the reply to this very request carry what ran in this kernel."""
+        self.pending_software = True
+
+    @staticmethod
+    def leave() -> None:
+        """Run the exit handlers and end the process, past ipykernel's own shutdown, which hangs at times."""
+        atexit._run_exitfuncs()  # noqa: SLF001 - the interpreter's own, without the rest of its finalisation
+        os._exit(0)
+
+
+def software(baseline_modules: frozenset[str]) -> dict[str, Any]:
+    """
+    Name the interpreter, the distributions imported since ``baseline_modules``, and the BLAS libraries.
+
+    Versions come from importlib.metadata, or from the module's own ``__version__`` where its distribution has another
+    name.
+    """
+    import platform  # noqa: PLC0415 - only after the last cell
+    from importlib import metadata  # noqa: PLC0415 - as above
+
+    packages = {}
+    names = {name.partition(".")[0] for name in set(sys.modules) - baseline_modules}
+    for name in sorted(names - sys.stdlib_module_names):
+        if name.startswith("_"):
+            continue
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = getattr(sys.modules.get(name), "__version__", None)
+            if isinstance(version, str):
+                packages[name] = version
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": packages,
+        "blas": _blas_libraries() if "numpy" in sys.modules else [],
+    }
+
+
+def _blas_libraries() -> list[str]:
+    try:
+        from threadpoolctl import threadpool_info  # noqa: PLC0415 - after the last cell, where it is installed
+    except ImportError:
+        return []
+    lines = []
+    for library in threadpool_info():
+        parts = [str(library.get(key)) for key in ("internal_api", "version", "architecture") if library.get(key)]
+        lines.append(f"{' '.join(parts)}, {library.get('num_threads')} threads")
+    return sorted(set(lines))

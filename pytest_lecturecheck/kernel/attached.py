@@ -1,0 +1,128 @@
+"""A kernel with all that is attached to it: client, probe, agent. Made together, torn down together."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+import zmq.asyncio
+
+from pytest_lecturecheck.kernel import agent
+from pytest_lecturecheck.kernel.client import LectureClient, Reply
+from pytest_lecturecheck.kernel.launch import Kernel, start_kernel
+from pytest_lecturecheck.kernel.ports import Ports, RunPlan
+from pytest_lecturecheck.kernel.teardown import Leftover, kill_tree, wait_exit
+from pytest_lecturecheck.platform import Software
+from pytest_lecturecheck.probe.port import Probe
+
+_AGENT_SECONDS: Final = 10.0
+_EXIT_SECONDS: Final = 2.0
+_AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
+
+
+class Attached:
+    """
+    One kernel under way.
+
+    Attributes:
+        kernel: the process and its connection.
+        client: sends cells and handles what comes back.
+        probe: measures.
+        has_agent: whether the agent answers inside the kernel.
+        request_count: requests that the agent has counted, so that its words can be matched with cells.
+    """
+
+    def __init__(self, kernel: Kernel, client: LectureClient, probe: Probe) -> None:
+        """Hold what :func:`launch` made."""
+        self.kernel = kernel
+        self.client = client
+        self.probe = probe
+        self.has_agent = False
+        self.request_count = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the kernel's process has ended."""
+        return self.kernel.provisioner.ended.done()
+
+    @property
+    def exit_facts(self) -> dict[str, Any]:
+        """Give how the process ended and its last words, by the names that evidence has for them."""
+        provisioner = self.kernel.provisioner
+        return {
+            "exit_code": provisioner.exit_code,
+            "signal": provisioner.exit_signal,
+            "stderr_tail": provisioner.stderr_tail,
+        }
+
+    @property
+    def lost_a_port(self) -> bool:
+        """Tell whether the kernel ended because another process was quicker to bind one of its ports."""
+        return self.has_ended and any("Address already in use" in line for line in self.kernel.provisioner.stderr_tail)
+
+    async def connect(self, limit_seconds: float) -> None:
+        """
+        Wait until the kernel is ready, and install the agent where it can run.
+
+        Raises:
+            TimeoutError: it was not ready in time.
+            KernelStartError: it ended before it was ready.
+        """
+        await self.client.connect(limit_seconds)
+        if self.kernel.language == "python":
+            reply = await self._ask(_agent_code())
+            self.has_agent = reply is not None and reply.status == "ok"
+
+    async def _ask(self, code: str) -> Reply | None:
+        self.request_count += 1
+        return await self.client.ask(code, _AGENT_SECONDS)
+
+    async def leave(self) -> Software | None:
+        """Ask what ran in the kernel, then let its exit handlers run and the process end by itself; bounded."""
+        if not self.has_agent or self.has_ended:
+            return None
+        reply = await self._ask(f"{_AGENT_NAME}.ask_software()")
+        words = reply.words.get("software") if reply is not None else None
+        self.client.send(f"{_AGENT_NAME}.leave()")
+        await wait_exit(self.kernel, _EXIT_SECONDS)
+        return _software(words) if isinstance(words, dict) else None
+
+    async def tear_down(self, ports: Ports) -> tuple[Leftover, ...]:
+        """Kill whatever is left of the kernel and what came from it, and remove its files."""
+        leftovers = await kill_tree(self.kernel, ports.find_marked)
+        self.client.disconnect()
+        self.kernel.remove_files()
+        return leftovers
+
+
+async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, cwd: Path, document: Any) -> Attached:
+    """
+    Start a kernel's process and attach client and probe; it is not ready yet.
+
+    Raises:
+        KernelStartError: the kernelspec is not installed, or its program is missing.
+    """
+    token = secrets.token_hex(8)
+    spec_name = plan.settings.kernel_name or plan.lecture.kernel_name
+    kernel = await start_kernel(spec_name, context=context, cwd=cwd, token=token, extra_env=plan.environment)
+    return Attached(kernel, LectureClient(document, kernel), ports.open_probe(kernel.pid, token))
+
+
+@functools.cache
+def _agent_code() -> str:
+    source = Path(agent.__file__).read_text(encoding="utf-8")
+    return (
+        f"exec(compile({source!r} + 'Agent(shell).install()', '<lecturecheck agent>', 'exec'), "
+        "{'__name__': 'lecturecheck_agent', 'shell': get_ipython()})"
+    )
+
+
+def _software(words: dict[str, Any]) -> Software:
+    packages = words.get("packages", {})
+    return Software(
+        python=str(words.get("python", "")),
+        packages={str(name): str(version) for name, version in packages.items()},
+        blas=tuple(str(line) for line in words.get("blas", [])),
+    )

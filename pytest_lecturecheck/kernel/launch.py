@@ -1,0 +1,281 @@
+"""
+Start a kernel: the one place where a kernel's process comes into being.
+
+An ipc socket in a private folder spares the race for TCP ports; TCP remains for other systems and for kernels that
+know no ipc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import zmq.asyncio
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+from jupyter_client.launcher import launch_kernel
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+
+from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.kernel.outputs import BoundedText
+from pytest_lecturecheck.kernel.stderr import stderr_tail
+from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
+
+_IPC_PATH_LIMIT: Final = 100
+
+
+class LectureProvisioner(LocalProvisioner):
+    """
+    A local kernel process whose exit status and stderr are kept.
+
+    jupyter_client's own provisioner forgets the process when it ends and polls for that in steps of 0.1 s.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Prepare; the process starts in :meth:`launch_kernel`."""
+        super().__init__(**kwargs)
+        self.popen: subprocess.Popen[bytes] | None = None
+        self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pipe: int | None = None
+        self._pidfd: int | None = None
+
+    @property
+    def has_process(self) -> bool:
+        """Tell whether the process was started and has not been seen to end."""
+        return self.popen is not None and not self.ended.done()
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        """Start the process in a session of its own, with empty stdin and its stderr on a pipe that is read at once."""
+        reader, writer = os.pipe()
+        try:
+            self.popen = launch_kernel(
+                cmd,
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                env=kwargs.get("env"),
+                cwd=kwargs.get("cwd"),
+            )
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        self.process = self.popen
+        self.pid = self.popen.pid
+        self.pgid = self.popen.pid if sys.platform != "win32" else None
+        self._watch_stderr(reader)
+        self._watch_exit()
+        return self.connection_info
+
+    def _watch_stderr(self, reader: int) -> None:
+        self._pipe = reader
+        if sys.platform == "win32":
+            # The selector loop reads no pipes there.
+            threading.Thread(target=self._read_stderr_blocking, args=(reader,), daemon=True).start()
+            return
+        os.set_blocking(reader, False)
+        asyncio.get_running_loop().add_reader(reader, self.read_stderr)
+
+    def read_stderr(self) -> None:
+        """Take what is on the pipe now; also called once after the end, for the last words."""
+        while self._pipe is not None:
+            try:
+                data = os.read(self._pipe, 65_536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close_stderr()
+                return
+            self.stderr.append(data.decode(errors="replace"))
+
+    def _read_stderr_blocking(self, reader: int) -> None:
+        with suppress(OSError):
+            while data := os.read(reader, 65_536):
+                self.stderr.append(data.decode(errors="replace"))
+
+    def close_stderr(self) -> None:
+        """Let go of the pipe; a process that outlives the kernel may still hold its other end."""
+        if self._pipe is None:
+            return
+        if sys.platform != "win32":
+            asyncio.get_running_loop().remove_reader(self._pipe)
+        os.close(self._pipe)
+        self._pipe = None
+
+    def _watch_exit(self) -> None:
+        popen, loop = self.popen, asyncio.get_running_loop()
+        assert popen is not None  # noqa: S101 - launch_kernel calls this; it tells the type checker
+        if hasattr(os, "pidfd_open"):
+            try:
+                pidfd = os.pidfd_open(popen.pid)
+            except OSError:
+                pass
+            else:
+                self._pidfd = pidfd
+                loop.add_reader(pidfd, self._note_exit)
+                return
+
+        def wait() -> None:
+            popen.wait()
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._note_exit)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def _note_exit(self) -> None:
+        if self.popen is not None and self.popen.poll() is None:
+            return
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        if sys.platform != "win32":
+            self.read_stderr()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Give the exit status, ``None`` while running and after an end by a signal."""
+        code = self.popen.returncode if self.popen is not None else None
+        return code if code is None or code >= 0 or sys.platform == "win32" else None
+
+    @property
+    def exit_signal(self) -> int | None:
+        """Give the number of the signal that ended the process, or ``None``."""
+        code = self.popen.returncode if self.popen is not None else None
+        return -code if code is not None and code < 0 and sys.platform != "win32" else None
+
+    @property
+    def stderr_tail(self) -> tuple[str, ...]:
+        """Give the last lines of stderr without ipykernel's own noise."""
+        return stderr_tail(self.stderr.text)
+
+    async def poll(self) -> int | None:
+        """Give the return code, or ``None`` while the process runs."""
+        return self.popen.poll() if self.popen is not None else 0
+
+    async def wait(self) -> int | None:
+        """Wait for the end of the process without polling."""
+        if self.popen is not None:
+            await asyncio.wait({self.ended})
+        return await self.poll()
+
+
+class Kernel:
+    """
+    One started kernel: manager, provisioner and the private folder of its connection.
+
+    Attributes:
+        manager: jupyter_client's manager of this kernel.
+        provisioner: the process behind it.
+        spec_name: name of the kernelspec.
+        language: language of the kernel, in lower case.
+        token: value of :data:`~pytest_lecturecheck.probe.port.RUN_TOKEN_VARIABLE` in the kernel's environment.
+    """
+
+    def __init__(self, manager: Any, provisioner: LectureProvisioner, spec_name: str, folder: str, token: str) -> None:
+        """Hold what :func:`start_kernel` made."""
+        self.manager = manager
+        self.provisioner = provisioner
+        self.spec_name = spec_name
+        self.language = str(getattr(manager.kernel_spec, "language", "") or "").lower()
+        self.token = token
+        self._folder = folder
+
+    @property
+    def pid(self) -> int:
+        """Give the process id of the kernel."""
+        assert self.provisioner.popen is not None  # noqa: S101 - a Kernel exists only after the launch
+        return self.provisioner.popen.pid
+
+    def remove_files(self) -> None:
+        """Remove the connection file, the sockets and their folder."""
+        self.provisioner.close_stderr()
+        with suppress(OSError):
+            self.manager.cleanup_connection_file()
+        self.manager._close_control_socket()  # noqa: SLF001 - jupyter_client closes it only in shutdown_kernel
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+async def start_kernel(
+    spec_name: str | None,
+    *,
+    context: zmq.asyncio.Context,
+    cwd: Path,
+    token: str,
+    extra_env: Mapping[str, str] | None = None,
+    prefer_ipc: bool = True,
+) -> Kernel:
+    """
+    Start a kernel process; it is not ready yet.
+
+    Args:
+        spec_name: kernelspec to use; ``None`` takes the running interpreter's own.
+        context: zmq context of the sockets.
+        cwd: the kernel's folder.
+        token: marks the run's processes in their environment.
+        extra_env: variables for this kernel only.
+        prefer_ipc: use ipc sockets where kernel and system can.
+
+    Raises:
+        KernelStartError: the kernelspec is not installed, or its program is missing.
+    """
+    spec_name = spec_name or "python3"
+    folder = tempfile.mkdtemp(prefix="lc-")
+    manager = AsyncKernelManager(kernel_name=spec_name, context=context, transport_encryption="disabled")
+    try:
+        spec = manager.kernel_spec
+    except NoSuchKernel as exc:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise KernelStartError(_not_installed(spec_name)) from exc
+    manager.connection_file = str(Path(folder) / "kernel.json")
+    assert spec is not None  # noqa: S101 - jupyter_client raises where there is none; this tells the type checker
+    socket_stem = str(Path(folder) / "k")
+    if prefer_ipc and manager.ipykernel and sys.platform != "win32" and len(socket_stem) < _IPC_PATH_LIMIT:
+        manager.transport = "ipc"
+        manager.ip = socket_stem
+    provisioner = LectureProvisioner(kernel_id=token, kernel_spec=spec, parent=manager)
+    manager.provisioner = provisioner
+    # On-disk history costs time in every cell and would mix runs.
+    arguments = ["--HistoryManager.hist_file=:memory:"] if manager.ipykernel else []
+    try:
+        await manager.start_kernel(cwd=str(cwd), env=_environment(token, extra_env), extra_arguments=arguments)
+    except (OSError, ValueError) as exc:
+        shutil.rmtree(folder, ignore_errors=True)
+        program = spec.argv[0] if spec.argv else "(empty argv)"
+        msg = f"kernel {spec_name!r} could not be started: its program {program!r} gave {exc}"
+        raise KernelStartError(msg) from exc
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Kernel(manager, provisioner, spec_name, folder, token)
+
+
+def _environment(token: str, extra_env: Mapping[str, str] | None) -> dict[str, str]:
+    # pytest's own variables change how ipykernel treats its output.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    env[RUN_TOKEN_VARIABLE] = token
+    env.update(extra_env or {})
+    return env
+
+
+def _not_installed(spec_name: str) -> str:
+    installed = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
+    return (
+        f"kernel {spec_name!r} is not installed; installed: {installed}. Install it, or choose another one with "
+        "--lecture-kernel NAME"
+    )

@@ -1,0 +1,151 @@
+"""Turn what a kernel said about a cell into errors and findings. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_lecturecheck.finding import Finding, FindingKind
+from pytest_lecturecheck.lecture.model import Cell
+from pytest_lecturecheck.run import CellError
+from pytest_lecturecheck.units import format_size
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.client import Reply
+    from pytest_lecturecheck.kernel.teardown import Leftover
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
+_INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
+_VALUE_CHARS: Final = 4_000
+_TRACEBACK_LINES: Final = 120
+_LINE_CHARS: Final = 1_000
+_COMMAND_CHARS: Final = 120
+_NOT_FOUND: Final = 127
+
+
+def plain(text: str) -> str:
+    """Take terminal colour sequences out of a kernel's text."""
+    return _ANSI.sub("", text)
+
+
+def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) -> CellError | None:
+    """
+    Find the cell's exception in its reply or, where that says "ok", among its outputs.
+
+    ``%%capture`` around failing code, figures that fail when they are drawn and some magics report an error output
+    with a good reply.
+    """
+    content: Mapping[str, Any] | None = None
+    if reply.status == "error":
+        content = reply.content
+    elif errors:
+        content = errors[-1]
+    if content is None:
+        return None
+    traceback = _bounded_lines(content.get("traceback") or [])
+    if not traceback and errors:
+        traceback = _bounded_lines(errors[-1].get("traceback") or [])
+    line = reply.words.get("error_line")
+    if not isinstance(line, int):
+        line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
+    if line is not None and not 1 <= line <= cell.source.count("\n") + 1:
+        line = None
+    return CellError(
+        name=plain(str(content.get("ename", "")))[:_LINE_CHARS],
+        value=_cut(plain(str(content.get("evalue", ""))), _VALUE_CHARS),
+        traceback=traceback,
+        line_in_cell=line,
+    )
+
+
+def exit_error() -> CellError:
+    """Describe ``exit()`` and ``quit()``, which a kernel acknowledges without ending and without an error."""
+    return CellError(
+        name="SystemExit", value="exit() or quit() was called; the cells after it would not run in a script"
+    )
+
+
+def _bounded_lines(traceback: Iterable[Any]) -> tuple[str, ...]:
+    lines = [_cut(line, _LINE_CHARS) for block in traceback for line in plain(str(block)).splitlines()]
+    if len(lines) <= _TRACEBACK_LINES:
+        return tuple(lines)
+    half = _TRACEBACK_LINES // 2
+    return (*lines[:half], f"[... {len(lines) - 2 * half} lines cut ...]", *lines[-half:])
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters cut ...]"
+
+
+def line_of_error(cell: Cell, error: CellError | None) -> int | None:
+    """Give the line in the lecture's file where the error arose; the cell's first line where only that is known."""
+    if cell.line is None or error is None or error.line_in_cell is None:
+        return cell.line
+    return cell.line + error.line_in_cell - 1
+
+
+def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool) -> Iterator[Finding]:
+    """List what is worth knowing about a cell beside its error."""
+    place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
+    for command, code in reply.words.get("shell_lines", []):
+        yield from _shell_findings(str(command), int(code), place)
+    if count := reply.words.get("breakpoints"):
+        message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
+        yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
+    if cell.expects_error and not raised:
+        message = "the cell is tagged raises-exception and raised nothing"
+        yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
+    if is_cut:
+        yield Finding(
+            kind=FindingKind.OUTPUT_CUT, message="the cell's text output was long; its middle is not kept", **place
+        )
+    if not reply.idle_seen:
+        yield Finding(kind=FindingKind.OUTPUT_CUT, message="the end of the cell's output did not arrive", **place)
+
+
+def _shell_findings(command: str, code: int, place: dict[str, Any]) -> Iterator[Finding]:
+    shown = _cut(" ".join(command.split()), _COMMAND_CHARS)
+    if code == _NOT_FOUND:
+        message = f"shell line {shown!r} ended with code {code}: program not found"
+        yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
+    elif _INSTALL.search(command):
+        ended = "changed the environment" if code == 0 else f"ended with code {code}"
+        message = f"install line {shown!r} {ended}"
+        yield Finding(kind=FindingKind.INSTALL, message=message, fails_when_strict=True, **place)
+    elif code != 0:
+        message = f"shell line {shown!r} ended with code {code}"
+        yield Finding(kind=FindingKind.SHELL, message=message, fails_when_strict=True, **place)
+
+
+def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tuple[str, int]]]) -> Iterator[Finding]:
+    """Name the threads of earlier cells that lived into the heaviest one, whose peak may be theirs."""
+    earlier = [number for number in threads_after if number < heaviest_cell]
+    if not earlier:
+        return
+    for name, number in threads_after[max(earlier)]:
+        if 0 < number < heaviest_cell:
+            message = (
+                f"thread {_cut(name, _COMMAND_CHARS)!r} started in code cell {number} was still alive when code cell "
+                f"{heaviest_cell} reached the lecture's peak"
+            )
+            yield Finding(kind=FindingKind.THREAD, message=message, cell_number=number)
+
+
+def leftover_findings(leftovers: Iterable[Leftover]) -> Iterator[Finding]:
+    """Name the processes that had to be killed after the kernel had ended."""
+    for process in leftovers:
+        message = (
+            f"left a process running: pid {process.pid}, {_cut(process.name, _COMMAND_CHARS)!r}, "
+            f"{format_size(process.rss_bytes)}; it was killed"
+        )
+        yield Finding(kind=FindingKind.PROCESS, message=message)
+
+
+def shared_memory_findings(left: Mapping[str, int]) -> Iterator[Finding]:
+    """Name the shared-memory segments that appeared during the run and that no process maps any more."""
+    if left:
+        names = ", ".join(repr(_cut(name, _COMMAND_CHARS)) for name in sorted(left))
+        message = f"left {format_size(sum(left.values()))} in /dev/shm ({names}); it stays taken until it is unlinked"
+        yield Finding(kind=FindingKind.SHARED_MEMORY, message=message)

@@ -1,0 +1,71 @@
+"""What a run needs from outside its room, and what it is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from pytest_lecturecheck.kernel.teardown import FindMarked
+from pytest_lecturecheck.lecture.model import Lecture
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.probe.port import Probe, Snapshot
+from pytest_lecturecheck.settings import RunSettings
+from pytest_lecturecheck.variant import DEFAULT_VARIANT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a run stands, for the live line: cell ``number`` of ``total``, elapsed seconds, last figures."""
+
+    lecture: str
+    number: int
+    total: int
+    elapsed_seconds: float
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """
+    What a run needs from outside its room.
+
+    Attributes:
+        open_probe: opens the measurement of a kernel, given its process id and the run's token.
+        find_marked: finds the processes that carry the run's token.
+        list_shared_memory: lists shared-memory segments by name with their bytes.
+        find_mapped: tells which of these segments a living process still maps.
+        available_memory: bytes of memory that could be had now, limits counted, or ``None``.
+        on_progress: is told where the run stands; called on the loop's thread.
+    """
+
+    open_probe: Callable[[int, str], Probe]
+    find_marked: FindMarked
+    list_shared_memory: Callable[[], Mapping[str, int]]
+    find_mapped: Callable[[AbstractSet[str]], AbstractSet[str]]
+    available_memory: Callable[[], int | None]
+    on_progress: Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """
+    One run to be made.
+
+    Attributes:
+        lecture: what to run.
+        settings: the resolved settings (no attribute that matters here is ``None``).
+        platform: platform label, for the record.
+        machine: the machine, for the record.
+        variant: name of the variant.
+        environment: variables for the kernel only.
+        repeat: number of this run among the repetitions.
+    """
+
+    lecture: Lecture
+    settings: RunSettings
+    platform: str
+    machine: Machine
+    variant: str = DEFAULT_VARIANT
+    environment: Mapping[str, str] = field(default_factory=dict)
+    repeat: int = 1

@@ -1,0 +1,324 @@
+"""Run one lecture in one kernel: start, cells under measurement, teardown. The result is always a record."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime as dt
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import zmq.asyncio
+
+from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.finding import Finding, FindingKind
+from pytest_lecturecheck.kernel.attached import Attached, launch
+from pytest_lecturecheck.kernel.client import Reply, Request
+from pytest_lecturecheck.kernel.observations import (
+    cell_error,
+    cell_findings,
+    exit_error,
+    leftover_findings,
+    line_of_error,
+    shared_memory_findings,
+    thread_findings,
+)
+from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
+from pytest_lecturecheck.kernel.teardown import interrupt
+from pytest_lecturecheck.lecture.model import Cell, Lecture
+from pytest_lecturecheck.metric import Metric, Reading
+from pytest_lecturecheck.probe.port import CellReadings
+from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, Outcome, Run
+
+_INTERRUPT_GRACE_SECONDS: Final = 3.0
+_PROGRESS_SECONDS: Final = 0.5
+_START_TRIES: Final = 2
+
+
+async def run_lecture(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context) -> Run:
+    """
+    Run a lecture and give the record of it.
+
+    Whatever the lecture does ends in the record. Cancelling the task tears the kernel down and then goes on as a
+    cancellation.
+    """
+    record = Run(
+        lecture=plan.lecture.name,
+        variant=plan.variant,
+        platform=plan.platform,
+        machine=plan.machine,
+        findings=plan.lecture.findings,
+        outcome=Outcome.COMPLETED,
+        started=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        repeat=plan.repeat,
+    )
+    if not plan.lecture.has_work:
+        cells = tuple(_cell_run(cell, _idle_status(cell)) for cell in plan.lecture.cells)
+        return replace(record, outcome=Outcome.NOTHING_TO_RUN, reason=nothing_to_run(plan.lecture), cells=cells)
+    return await _LectureRun(plan, ports, context, record).execute()
+
+
+def nothing_to_run(lecture: Lecture) -> str:
+    """Say in a few words why no cell of a lecture would run."""
+    if not lecture.cells:
+        return "no code cells"
+    skipped = sum(1 for cell in lecture.cells if cell.skip_reason)
+    return f"{len(lecture.cells)} code cells, none to run ({skipped} skipped by tag, the others blank)"
+
+
+def _idle_status(cell: Cell) -> CellStatus:
+    if cell.skip_reason:
+        return CellStatus.SKIPPED
+    return CellStatus.NOT_RUN if cell.source.strip() else CellStatus.EMPTY
+
+
+def _cell_run(cell: Cell, status: CellStatus, **more: Any) -> CellRun:
+    return CellRun(number=cell.number, index=cell.index, line=cell.line, status=status, **more)
+
+
+class _LectureRun:
+    """The state of one run while it lasts."""
+
+    def __init__(self, plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, record: Run) -> None:
+        self.plan, self.ports, self.context, self.record = plan, ports, context, record
+        self.timeout = plan.settings.timeout_seconds or math.inf
+        self.total_timeout = plan.settings.total_timeout_seconds or math.inf
+        self.startup_timeout = plan.settings.startup_timeout_seconds or math.inf
+        self.cells = [_cell_run(cell, _idle_status(cell)) for cell in plan.lecture.cells]
+        self.findings = list(plan.lecture.findings)
+        self.document = copy.deepcopy(plan.lecture.document)
+        self.clock = asyncio.get_running_loop().time
+        self.begun = self.clock()
+        self.attached: Attached | None = None
+        self.running: Cell | None = None
+        self.cell_of_request: dict[int, int] = {}
+        self.threads_after: dict[int, list[tuple[str, int]]] = {}
+        self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
+        self.shared_memory = ports.list_shared_memory()
+
+    async def execute(self) -> Run:
+        ticker = asyncio.ensure_future(self._tick())
+        try:
+            record = await self._start_and_run()
+        finally:
+            ticker.cancel()
+            # Not to be left half-way by a second cancellation.
+            readings = await asyncio.shield(asyncio.ensure_future(self._tear_down()))
+        return self._complete(record, readings)
+
+    # -- start --------------------------------------------------------------------------------------------------------
+
+    async def _start_and_run(self) -> Run:
+        limit = min(self.startup_timeout, self._total_left())
+        try:
+            attached = await self._start(limit)
+        except KernelStartError as exc:
+            return self._not_started(str(exc))
+        except TimeoutError:
+            kind = "startup" if limit == self.startup_timeout else "lecture"
+            record = self._not_started(f"the kernel was not ready after {limit:g} s")
+            evidence = record.evidence or Evidence(ready=False)
+            return replace(record, evidence=replace(evidence, timeout_seconds=limit, timeout_kind=kind))
+        self.record = replace(
+            self.record, startup_seconds=self.clock() - self.begun, kernel_name=attached.kernel.spec_name
+        )
+        if not attached.has_agent and attached.kernel.language == "python":
+            message = "the agent could not be installed in the kernel; shell lines and threads are not seen"
+            self.findings.append(Finding(kind=FindingKind.KERNEL, message=message))
+        record = await self._run_cells(attached)
+        return record if record.outcome is not Outcome.COMPLETED else await self._finish(attached)
+
+    async def _start(self, limit: float) -> Attached:
+        for _ in range(_START_TRIES - 1):
+            attached = await self._launch()
+            try:
+                await attached.connect(limit)
+            except KernelStartError:
+                # Ports are picked before they are bound; another process may have been quicker.
+                if not attached.lost_a_port:
+                    raise
+                attached.probe.close()
+                await attached.tear_down(self.ports)
+                self.attached = None
+            else:
+                return attached
+        attached = await self._launch()
+        await attached.connect(limit)
+        return attached
+
+    async def _launch(self) -> Attached:
+        self.attached = await launch(self.plan, self.ports, self.context, cwd=self._folder(), document=self.document)
+        return self.attached
+
+    def _folder(self) -> Path:
+        if not self.plan.settings.run_in_temp:
+            return self.plan.lecture.path.parent
+        self.temp_folder = self.temp_folder or tempfile.TemporaryDirectory(prefix="lc-run-", ignore_cleanup_errors=True)
+        return Path(self.temp_folder.name)
+
+    def _total_left(self) -> float:
+        return max(0.0, self.total_timeout - (self.clock() - self.begun))
+
+    def _not_started(self, reason: str) -> Run:
+        evidence = replace(self._evidence(None), ready=False) if self.attached is not None else None
+        return replace(self.record, outcome=Outcome.NOT_STARTED, reason=reason, evidence=evidence)
+
+    # -- cells --------------------------------------------------------------------------------------------------------
+
+    async def _run_cells(self, attached: Attached) -> Run:
+        for position, cell in enumerate(self.plan.lecture.cells):
+            if self.cells[position].status is not CellStatus.NOT_RUN:
+                continue
+            self.running = cell
+            self._report_progress()
+            self.cells[position], end = await self._run_cell(attached, cell)
+            if end is not None:
+                outcome, evidence = end
+                return replace(self.record, outcome=outcome, evidence=evidence)
+        self.running = None
+        return self.record
+
+    async def _run_cell(self, attached: Attached, cell: Cell) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
+        total_left = self._total_left()
+        limit = min(self.timeout, total_left)
+        attached.request_count += 1
+        self.cell_of_request[attached.request_count] = cell.number
+        attached.probe.begin_cell()
+        try:
+            request = attached.client.begin_cell(self.document.cells[cell.index], cell.index)
+            ended = await attached.client.wait_cell(request, None if limit == math.inf else limit)
+        finally:
+            measured = attached.probe.end_cell()
+        if ended:
+            return self._judge_cell(attached, cell, request.reply, measured)
+        if attached.has_ended:
+            result = _cell_run(cell, CellStatus.DIED, **_figures(measured, attached))
+            return result, (Outcome.DIED, self._evidence(cell, measured))
+        stopped = await self._stop_cell(attached, request)
+        result = _cell_run(cell, CellStatus.TIMED_OUT, **_figures(measured, attached))
+        kind, seconds = ("lecture", self.total_timeout) if total_left < self.timeout else ("cell", self.timeout)
+        evidence = replace(
+            self._evidence(cell, measured), timeout_seconds=seconds, timeout_kind=kind, stopped_by_interrupt=stopped
+        )
+        return result, (Outcome.TIMED_OUT, evidence)
+
+    @staticmethod
+    async def _stop_cell(attached: Attached, request: Request) -> bool:
+        """Interrupt, wait a little; what does not stop then is killed with the teardown."""
+        await interrupt(attached.kernel)
+        return await attached.client.wait_cell(request, _INTERRUPT_GRACE_SECONDS)
+
+    def _judge_cell(
+        self, attached: Attached, cell: Cell, reply: Reply, measured: CellReadings
+    ) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
+        client = attached.client
+        self.threads_after[cell.number] = [
+            (name, self.cell_of_request.get(request, 0)) for name, request in reply.words.get("threads", [])
+        ]
+        error = cell_error(reply, client.errors, cell)
+        if error is None and reply.words.get("exit_asked"):
+            error = exit_error()
+        self.findings.extend(cell_findings(cell, reply, is_cut=client.text.is_cut, raised=error is not None))
+        status = CellStatus.OK
+        if error is not None:
+            status = CellStatus.FAILED
+            if cell.expects_error:
+                status = CellStatus.EXPECTED_ERROR
+            elif self.plan.settings.allow_errors:
+                status = CellStatus.ALLOWED_ERROR
+        result = _cell_run(cell, status, error=error, **_figures(measured, attached))
+        if status is not CellStatus.FAILED:
+            return result, None
+        evidence = replace(self._evidence(cell, measured), error=error, line=line_of_error(cell, error))
+        return result, (Outcome.FAILED, evidence)
+
+    def _evidence(self, cell: Cell | None, measured: CellReadings | None = None) -> Evidence:
+        machine, attached = self.plan.machine, self.attached
+        snapshot = attached.probe.snapshot() if attached is not None else None
+        peak, faults = _value(measured, Metric.PEAK_FOOTPRINT), _value(measured, Metric.MAJOR_FAULTS)
+        evidence = Evidence(
+            cell_number=cell.number if cell is not None else None,
+            line=cell.line if cell is not None else None,
+            source=cell.source if cell is not None else "",
+            wall_seconds=_value(measured, Metric.WALL),
+            cpu_seconds=_value(measured, Metric.CPU),
+            major_faults_count=None if faults is None else round(faults),
+            peak_footprint_bytes=None if peak is None else round(peak),
+            last_footprint_bytes=snapshot.footprint_bytes if snapshot is not None else None,
+            last_footprint_age_seconds=snapshot.age_seconds if snapshot is not None else None,
+            available_memory_bytes=self.ports.available_memory(),
+            limit_memory_bytes=machine.usable_memory_bytes,
+            limit_source=machine.memory_limit_source,
+            swap_bytes=machine.swap_bytes,
+            machine=machine.architecture,
+        )
+        return evidence if attached is None else replace(evidence, **attached.exit_facts)
+
+    # -- end ----------------------------------------------------------------------------------------------------------
+
+    async def _finish(self, attached: Attached) -> Run:
+        """Close the measurement of a lecture that came to its end and ask what ran; a kernel that has gone has died."""
+        attached.probe.close()
+        if attached.has_ended:
+            return replace(self.record, outcome=Outcome.DIED, evidence=self._evidence(None))
+        return replace(self.record, software=await attached.leave())
+
+    async def _tear_down(self) -> Mapping[Metric, Reading]:
+        readings: Mapping[Metric, Reading] = {}
+        if self.attached is not None:
+            readings = self.attached.probe.close()
+            self.findings.extend(leftover_findings(await self.attached.tear_down(self.ports)))
+            self.findings.extend(self._left_shared_memory())
+        if self.temp_folder is not None:
+            self.temp_folder.cleanup()
+        return readings
+
+    def _left_shared_memory(self) -> Iterator[Finding]:
+        appeared = {
+            name: size for name, size in self.ports.list_shared_memory().items() if name not in self.shared_memory
+        }
+        # A segment that is still mapped belongs to another run on this machine.
+        mapped = self.ports.find_mapped(appeared.keys()) if appeared else frozenset()
+        yield from shared_memory_findings({name: size for name, size in appeared.items() if name not in mapped})
+
+    def _complete(self, record: Run, readings: Mapping[Metric, Reading]) -> Run:
+        record = replace(record, cells=tuple(self.cells), readings=readings)
+        heaviest = record.heaviest_cell()
+        if heaviest is not None:
+            self.findings.extend(thread_findings(heaviest.number, self.threads_after))
+        return replace(record, findings=tuple(self.findings))
+
+    # -- progress -----------------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_PROGRESS_SECONDS)
+            self._report_progress()
+
+    def _report_progress(self) -> None:
+        self.ports.on_progress(
+            Progress(
+                lecture=self.record.lecture,
+                number=self.running.number if self.running is not None else 0,
+                total=len(self.cells),
+                elapsed_seconds=self.clock() - self.begun,
+                snapshot=self.attached.probe.snapshot() if self.attached is not None else None,
+            )
+        )
+
+
+def _figures(measured: CellReadings, attached: Attached) -> dict[str, Any]:
+    return {
+        "readings": measured.readings,
+        "start_footprint_bytes": measured.start_footprint_bytes,
+        "output_extract": attached.client.text.text,
+    }
+
+
+def _value(measured: CellReadings | None, metric: Metric) -> float | None:
+    reading = measured.readings.get(metric) if measured is not None else None
+    return getattr(reading, "value", None)

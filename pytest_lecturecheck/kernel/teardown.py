@@ -1,0 +1,106 @@
+"""End every process of a run, wherever it went."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+from pytest_lecturecheck.kernel.launch import Kernel
+
+FindMarked = Callable[[str], Iterable[int]]
+"""Give the ids of all processes whose environment holds the run's token."""
+
+_KILL_ROUNDS: Final = 50
+_ROUND_SECONDS: Final = 0.02
+_REAP_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A process of the lecture that was still there when its kernel had ended: id, name and resident bytes."""
+
+    pid: int
+    name: str
+    rss_bytes: int
+
+
+async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, ...]:
+    """
+    Kill the kernel and every process that came from it.
+
+    Found by parentage and, for those that left the tree, by the token in their environment. Repeated until a round
+    finds none, because a process may fork while it is looked for.
+
+    Args:
+        kernel: the kernel; it may have ended.
+        find_marked: finds processes by the run's token.
+
+    Returns:
+        The processes other than the kernel that had to be killed.
+    """
+    leftovers: dict[int, Leftover] = {}
+    kernel_pid = kernel.pid
+    suspects: set[int] = set()
+    for _ in range(_KILL_ROUNDS):
+        found = _living(kernel, find_marked, suspects)
+        if not found:
+            break
+        for process in found:
+            if process.pid != kernel_pid and process.pid not in leftovers:
+                leftovers[process.pid] = _describe(process)
+            suspects.add(process.pid)
+            with suppress(psutil.Error):
+                process.kill()
+        await asyncio.sleep(_ROUND_SECONDS)
+    await wait_exit(kernel, _REAP_SECONDS)
+    return tuple(leftovers.values())
+
+
+def _living(kernel: Kernel, find_marked: FindMarked, suspects: set[int]) -> list[psutil.Process]:
+    pids = set(find_marked(kernel.token)) | _descendants(suspects)
+    if not kernel.provisioner.ended.done():
+        pids |= {kernel.pid} | _descendants({kernel.pid})
+    living = []
+    for pid in pids:
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if process.status() not in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
+                living.append(process)
+    return living
+
+
+def _descendants(pids: Iterable[int]) -> set[int]:
+    found = set()
+    for pid in pids:
+        with suppress(psutil.Error):
+            found |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    return found
+
+
+def _describe(process: psutil.Process) -> Leftover:
+    name, rss_bytes = "?", 0
+    with suppress(psutil.Error):
+        name, rss_bytes = process.name(), process.memory_info().rss
+    return Leftover(pid=process.pid, name=name, rss_bytes=rss_bytes)
+
+
+async def interrupt(kernel: Kernel) -> None:
+    """Ask the kernel to stop its cell, in the way its kernelspec names."""
+    if sys.platform == "win32" or kernel.manager.kernel_spec.interrupt_mode == "message":
+        await kernel.manager.interrupt_kernel()
+        return
+    with suppress(OSError):
+        await kernel.provisioner.send_signal(signal.SIGINT)
+
+
+async def wait_exit(kernel: Kernel, seconds: float) -> bool:
+    """Wait until the kernel's process has ended; tell whether it did within ``seconds``."""
+    await asyncio.wait({kernel.provisioner.ended}, timeout=seconds)
+    return kernel.provisioner.ended.done()

@@ -1,0 +1,95 @@
+"""The live line: where the lectures that run now stand, behind what pytest has already written on its line."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
+
+import pytest
+
+from pytest_lecturecheck.report.terminal import Progress, render_live
+
+_SAVE: Final = "\x1b7"
+_RESTORE: Final = "\x1b8"
+_CLEAR: Final = "\x1b[K"
+_LEAST_COLUMNS: Final = 30
+_STALE_SECONDS: Final = 5.0
+
+
+class LiveLine:
+    """
+    Writes the live line on a terminal; on anything else it writes nothing.
+
+    Args:
+        config: pytest's configuration.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Find out whether there is a terminal to write to."""
+        self._config = config
+        self._states: dict[str, tuple[float, Progress]] = {}
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+        shows = reporter is not None and config.get_verbosity() >= 0 and _is_terminal(reporter)
+        self._reporter = reporter if shows else None
+        self._shown = False
+
+    def note(self, progress: Progress) -> None:
+        """Remember where a lecture stands."""
+        self._states[progress.name] = (time.monotonic(), progress)
+
+    def note_text(self, text: object) -> None:
+        """Take a worker's message and show it at once; called on a thread of execnet."""
+        if not isinstance(text, str):
+            return
+        self.note(Progress(**json.loads(text)))
+        self.show()
+
+    def forget(self, name: str) -> None:
+        """Drop a lecture that has ended, and clear what was shown."""
+        self._states.pop(name, None)
+        self.clear()
+
+    def show(self) -> None:
+        """Write the line."""
+        if self._reporter is None:
+            return
+        now = time.monotonic()
+        running = [progress for seen, progress in self._states.values() if now - seen < _STALE_SECONDS]
+        writer = self._config.get_terminal_writer()
+        room = writer.fullwidth - writer.width_of_current_line - 2
+        if not running or room < _LEAST_COLUMNS:
+            return
+        longest = max(running, key=lambda progress: progress.elapsed_seconds)
+        text = render_live(longest, width=room - 6)
+        if len(running) > 1:
+            text += f" (+{len(running) - 1})"
+        self._write(f"{_SAVE}  {text}{_CLEAR}{_RESTORE}")
+        self._shown = True
+
+    def clear(self) -> None:
+        """Take the line away before pytest writes on."""
+        if self._shown:
+            self._shown = False
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        # While an item runs, pytest captures the very file that its terminal writer writes to.
+        with _uncaptured(self._config):
+            stream: Any = self._config.get_terminal_writer()._file  # noqa: SLF001 - write() would count columns
+            stream.write(text)
+            stream.flush()
+
+
+def _is_terminal(reporter: Any) -> bool:
+    isatty = getattr(reporter, "isatty", False)
+    return bool(isatty() if callable(isatty) else isatty)
+
+
+def _uncaptured(config: pytest.Config) -> AbstractContextManager[Any]:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        return nullcontext()
+    manager: AbstractContextManager[Any] = capture.global_and_fixture_disabled()
+    return manager

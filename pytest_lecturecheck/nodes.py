@@ -1,0 +1,124 @@
+"""pytest's nodes: one file and one item for each lecture."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_lecturecheck.errors import LectureCheckError, LectureReadError
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+    from pytest_lecturecheck.lecture.model import Lecture
+    from pytest_lecturecheck.report.entry import Entry
+    from pytest_lecturecheck.session import LectureCheckSession
+
+ITEM_NAME = "lecture"
+"""Name of a lecture's item behind its path (``lectures/intro.md::lecture``)."""
+
+entry_key = pytest.StashKey[list["Entry"]]()
+"""The item's entries, in the order of its runs."""
+
+
+class LectureFailure(Exception):  # noqa: N818 - a failed comparison, as an AssertionError is; not a defect of the plugin
+    """A lecture that failed, died or exceeded its budget; the entry says everything."""
+
+    def __init__(self, entry: Entry) -> None:
+        """Keep the entry for the failure text."""
+        super().__init__(entry.headline)
+        self.entry = entry
+
+
+class LectureFile(pytest.File):
+    """A lecture's file; it is read when its item runs, not when it is collected."""
+
+    def collect(self) -> Iterator[LectureItem]:
+        """Give the one item of this lecture."""
+        yield LectureItem.from_parent(self, name=ITEM_NAME)
+
+
+class LectureItem(pytest.Item):
+    """One lecture, to be run in a kernel and judged."""
+
+    lecture: Lecture | None = None
+
+    @property
+    def session_plugin(self) -> LectureCheckSession:
+        """Give the session object that holds settings and budgets."""
+        plugin: LectureCheckSession = self.config.pluginmanager.getplugin("lecturecheck_session")
+        return plugin
+
+    @property
+    def lecture_name(self) -> str:
+        """Give the lecture's key: POSIX path from rootdir in NFC."""
+        try:
+            relative = self.path.relative_to(self.config.rootpath)
+        except ValueError:
+            relative = Path(self.path.name)
+        return unicodedata.normalize("NFC", relative.as_posix())
+
+    def setup(self) -> None:
+        """
+        Read the lecture.
+
+        Raises:
+            LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
+        """
+        self.lecture = self.session_plugin.read(self.path, self.lecture_name)
+        reason = self.session_plugin.why_not_run(self.lecture)
+        if reason:
+            self.stash[entry_key] = [self.session_plugin.skip(self.lecture, reason)]
+            pytest.skip(reason)
+
+    def runtest(self) -> None:
+        """
+        Run the lecture and judge it.
+
+        Raises:
+            LectureFailure: the verdict is a failure.
+        """
+        assert self.lecture is not None  # noqa: S101 - setup has run; this tells the type checker
+        entries = self.stash.setdefault(entry_key, [])
+        for entry in self.session_plugin.run(self.lecture):
+            entries.append(entry)
+        for entry in entries:
+            self.user_properties.extend(self.session_plugin.properties(entry))
+        worst = self.session_plugin.worst(entries)
+        if worst.verdict.failed:
+            raise LectureFailure(worst)
+
+    def teardown(self) -> None:
+        """Let the notebook go; a session of many lectures must not keep them all."""
+        self.lecture = None
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Give the failure text; its first line is what the short summary shows."""
+        error = excinfo.value
+        if isinstance(error, LectureFailure):
+            text = self.session_plugin.failure_text(error.entry, self.lecture)
+            line = error.entry.line
+            return self._representation(excinfo, str(error), text, line)
+        if isinstance(error, LectureCheckError):
+            line = error.line if isinstance(error, LectureReadError) else None
+            return self._representation(excinfo, str(error), str(error), line)
+        return super().repr_failure(excinfo, style)
+
+    def _representation(
+        self, excinfo: pytest.ExceptionInfo[BaseException], headline: str, text: str, line: int | None
+    ) -> Any:
+        # pytest's own representation travels through xdist and into JUnit; only its words are replaced.
+        representation: Any = excinfo.getrepr(style="value")
+        representation.reprtraceback.reprentries[0].lines[:] = [f"{row}\n" for row in text.split("\n")]
+        representation.reprcrash.message = headline
+        representation.reprcrash.path = self.lecture_name
+        representation.reprcrash.lineno = line or 1
+        return representation
+
+    def reportinfo(self) -> tuple[StrPath, int | None, str]:
+        """Say where the item is."""
+        return self.path, None, self.lecture_name

@@ -1,0 +1,114 @@
+"""
+The table of options, from which the command line, the settings file and their help are made.
+
+Loaded at every start of pytest where the package is installed, so it holds words only and imports next to nothing; what the
+values mean is in :mod:`pytest_lecturecheck.options`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Option(NamedTuple):
+    """
+    One option.
+
+    Attributes:
+        name: name in the settings file; the flag is ``--lecture-<name>``.
+        help: help text, for people.
+        metavar: placeholder of the value; empty for a flag without one.
+        is_list: the option may be given several times (a list in the settings file).
+        on_command_line: whether there is a flag.
+        in_file: whether the settings file may hold it.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    is_list: bool = False
+    on_command_line: bool = True
+    in_file: bool = True
+
+    @property
+    def flag(self) -> str:
+        """Give the command-line flag."""
+        return f"--lecture-{self.name}"
+
+    @property
+    def destination(self) -> str:
+        """Give the attribute in pytest's option namespace."""
+        return f"lecture_{self.name.replace('-', '_')}"
+
+
+OPTIONS: Final = (
+    Option(
+        name="budget",
+        help="run lectures (.ipynb, MyST .md, jupytext) as test items and check them against the recorded budgets",
+        in_file=False,
+    ),
+    Option(
+        name="record",
+        help="run lectures and record their budgets for this platform",
+        in_file=False,
+    ),
+    Option(
+        name="runs",
+        metavar="N",
+        help="run each lecture N times (default: 1 to check, 3 to record)",
+    ),
+    Option(
+        name="strict",
+        help="fail for a missing budget, a metric that could not be measured, a failed shell line, an expected error that "
+        "did not come",
+    ),
+    Option(
+        name="platform",
+        metavar="NAME",
+        help="platform label of the budgets, instead of the detected one (for example g4dn.2xlarge)",
+    ),
+    Option(
+        name="timeout",
+        metavar="S",
+        help="limit for one cell: seconds, or a duration such as '10 min'; 0 for none (default: 600)",
+    ),
+    Option(name="total-timeout", metavar="S", help="limit for one lecture (default: none)"),
+    Option(name="startup-timeout", metavar="S", help="limit for the start of a kernel (default: 60)"),
+    Option(
+        name="kernel",
+        metavar="NAME",
+        help="run every lecture in this kernel instead of the one it names",
+    ),
+    Option(
+        name="declared-memory",
+        metavar="SIZE",
+        help="check against the memory that a README declares, for example '24 GB'; needs no budget file",
+    ),
+    Option(
+        name="declared-time",
+        metavar="TIME",
+        help="check against the time that a README declares, for example '2 hours'; needs no budget file",
+    ),
+    Option(
+        name="budget-dir",
+        metavar="DIR",
+        help="folder of the budget files, from pytest's rootdir (default: lecture-budgets)",
+    ),
+    Option(
+        name="report",
+        metavar="FILE",
+        is_list=True,
+        help="also write a report; the name's ending chooses the form: .json or .md; repeatable",
+    ),
+    Option(
+        name="suffix",
+        metavar=".EXT",
+        is_list=True,
+        help="also take files with this ending as lectures (.qmd, .Rmd, percent scripts without a header); repeatable",
+    ),
+    Option(name="exclude", metavar="GLOB", is_list=True, help="leave lectures out; repeatable"),
+    Option(name="memory-fraction", on_command_line=False, help="relative margin of memory limits"),
+    Option(name="memory-slack", on_command_line=False, help="least margin of memory limits"),
+    Option(name="time-factor", on_command_line=False, help="factor of time limits"),
+    Option(name="time-slack", on_command_line=False, help="margin added to time limits"),
+)

@@ -1,0 +1,316 @@
+"""
+What the options mean: values are read, checked and laid over each other.
+
+Precedence: lecture's own metadata > command line > settings file > book configuration > default. Session-wide settings end in
+:class:`SessionSettings`, those of a lecture in layers of :class:`~pytest_lecturecheck.settings.RunSettings`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_lecturecheck.budget import Tolerance
+from pytest_lecturecheck.errors import SettingsError, UnitError
+from pytest_lecturecheck.option_table import OPTIONS, Option
+from pytest_lecturecheck.platform import parse_platform_label
+from pytest_lecturecheck.settings import RunSettings, timeout_from_number
+from pytest_lecturecheck.units import parse_duration, parse_size
+
+SETTINGS_FILE: Final = "lecturecheck.toml"
+REPORT_SUFFIXES: Final = (".json", ".md")
+_RECORD_RUNS: Final = 3
+
+
+class Mode(StrEnum):
+    """What the session does with lectures."""
+
+    OFF = "off"
+    CHECK = "check"
+    RECORD = "record"
+
+
+def _read_text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        msg = f"{value!r} is not text"
+        raise SettingsError(msg)
+    return value.strip()
+
+
+def _read_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        msg = f"{value!r} is neither true nor false"
+        raise SettingsError(msg)
+    return value
+
+
+def _read_count(value: object) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
+        msg = f"{value!r} is not a whole number of at least 1"
+        raise SettingsError(msg)
+    return int(text)
+
+
+def read_seconds(value: object) -> float:
+    """Read a timeout: a number of seconds (0 or less: no limit) or a duration such as ``"10 min"``."""
+    if isinstance(value, bool):
+        msg = f"{value!r} is not a duration"
+        raise SettingsError(msg)
+    if isinstance(value, int | float):
+        number = float(value)
+    else:
+        text = _read_text(value)
+        try:
+            number = float(text) if text.isascii() else float("nan")
+        except ValueError:
+            return parse_duration(text)
+    if number != number or number in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN is what differs from itself
+        msg = f"{value!r} is not a number of seconds"
+        raise SettingsError(msg)
+    return timeout_from_number(number)
+
+
+def _read_positive_size(value: object) -> int:
+    size = parse_size(value)
+    if size <= 0:
+        msg = f"size {value!r} is not more than zero"
+        raise SettingsError(msg)
+    return size
+
+
+def _read_positive_duration(value: object) -> float:
+    seconds = parse_duration(value)
+    if seconds <= 0:
+        msg = f"duration {value!r} is not more than zero"
+        raise SettingsError(msg)
+    return seconds
+
+
+def _read_report(value: object) -> str:
+    text = _read_text(value)
+    if Path(text).suffix.lower() not in REPORT_SUFFIXES:
+        msg = f"report {text!r} has no known form; expected a name ending in {' or '.join(REPORT_SUFFIXES)}"
+        raise SettingsError(msg)
+    return text
+
+
+def _read_suffix(value: object) -> str:
+    text = _read_text(value).lower()
+    if not text.startswith(".") or text in {".", ".ipynb", ".md"}:
+        msg = f"suffix {value!r} cannot be added; expected for example '.qmd', '.Rmd' or '.py'"
+        raise SettingsError(msg)
+    return text
+
+
+def _read_fraction(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        msg = f"{value!r} is not a number of at least 0"
+        raise SettingsError(msg)
+    return float(value)
+
+
+_READERS: Final[Mapping[str, Callable[[object], Any]]] = {
+    "budget": _read_flag,
+    "record": _read_flag,
+    "runs": _read_count,
+    "strict": _read_flag,
+    "platform": lambda value: parse_platform_label(_read_text(value)),
+    "timeout": read_seconds,
+    "total-timeout": read_seconds,
+    "startup-timeout": read_seconds,
+    "kernel": _read_text,
+    "declared-memory": _read_positive_size,
+    "declared-time": _read_positive_duration,
+    "budget-dir": _read_text,
+    "report": _read_report,
+    "suffix": _read_suffix,
+    "exclude": _read_text,
+    "memory-fraction": _read_fraction,
+    "memory-slack": _read_positive_size,
+    "time-factor": _read_fraction,
+    "time-slack": _read_positive_duration,
+}
+_BY_NAME: Final = {option.name: option for option in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """
+    Everything a session needs to know, checked.
+
+    Attributes:
+        mode: check or record.
+        run_count: runs of each lecture.
+        strict: what is soft otherwise fails.
+        platform: the label the user chose, or ``None`` for the detected one.
+        budget_folder: folder of the budget files.
+        reports: files to write.
+        suffixes: further file endings that are lectures.
+        exclude: glob patterns of lectures to leave out, from rootdir.
+        tolerance: the rule for new limits.
+        command_line: the layer of the command line.
+        file: the layer of the settings file.
+        file_name: name of the settings file, or an empty string.
+    """
+
+    mode: Mode
+    run_count: int
+    strict: bool
+    platform: str | None
+    budget_folder: Path
+    reports: tuple[Path, ...]
+    suffixes: frozenset[str]
+    exclude: tuple[str, ...]
+    tolerance: Tolerance
+    command_line: RunSettings
+    file: RunSettings
+    file_name: str = ""
+
+
+def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
+    """
+    Read ``lecturecheck.toml`` or ``[tool.lecturecheck]`` of ``pyproject.toml`` under ``rootdir``.
+
+    Returns:
+        The file's name (empty where there is none) and its checked values by option name.
+
+    Raises:
+        SettingsError: the file is not valid TOML, a key is unknown, or a value cannot be used.
+    """
+    own, project = rootdir / SETTINGS_FILE, rootdir / "pyproject.toml"
+    if own.is_file():
+        return own.name, _check_table(_load_toml(own), own.name)
+    if project.is_file():
+        table = _load_toml(project).get("tool", {}).get("lecturecheck")
+        if table is not None:
+            name = f"{project.name} [tool.lecturecheck]"
+            if not isinstance(table, dict):
+                msg = f"{name}: {table!r} is not a table"
+                raise SettingsError(msg)
+            return name, _check_table(table, name)
+    return "", {}
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        msg = f"{path.name}: cannot be read as TOML: {exc}"
+        raise SettingsError(msg) from exc
+
+
+def _check_table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    checked = {}
+    for key, value in table.items():
+        option = _BY_NAME.get(key)
+        if option is None or not option.in_file:
+            valid = ", ".join(item.name for item in OPTIONS if item.in_file)
+            msg = f"{name}: unknown key {key!r}; expected one of {valid}"
+            raise SettingsError(msg)
+        checked[key] = _check(option, value, f"{name}: {key}")
+    return checked
+
+
+def _check(option: Option, value: object, where: str) -> Any:
+    if option.is_list:
+        if not isinstance(value, list):
+            msg = f"{where}: {value!r} is not a list"
+            raise SettingsError(msg)
+        return tuple(_check_one(option, item, where) for item in value)
+    return _check_one(option, value, where)
+
+
+def _check_one(option: Option, value: object, where: str) -> Any:
+    try:
+        return _READERS[option.name](value)
+    except (SettingsError, UnitError) as exc:
+        msg = f"{where}: {exc}"
+        raise SettingsError(msg) from exc
+
+
+def read_command_line(get_option: Callable[[str], Any]) -> Mapping[str, Any]:
+    """
+    Check the values that pytest parsed.
+
+    Args:
+        get_option: gives the raw value of a destination, ``None`` where the flag was not given.
+
+    Raises:
+        SettingsError: a value cannot be used.
+    """
+    given = {}
+    for option in OPTIONS:
+        if not option.on_command_line:
+            continue
+        value = get_option(option.destination)
+        if value is not None:
+            given[option.name] = _check(option, value, option.flag)
+    return given
+
+
+def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> SessionSettings:
+    """
+    Lay the command line over the settings file.
+
+    Args:
+        given: checked values of the command line.
+        rootdir: pytest's rootdir; the settings file's relative paths start there.
+        invocation_dir: where pytest was called; the command line's report paths start there.
+
+    Raises:
+        SettingsError: the settings file cannot be used, or both modes are asked for.
+    """
+    file_name, in_file = read_settings_file(rootdir)
+    if given.get("budget") and given.get("record"):
+        msg = "--lecture-budget and --lecture-record exclude each other: check, or record"
+        raise SettingsError(msg)
+    mode = Mode.RECORD if given.get("record") else Mode.CHECK if given.get("budget") else Mode.OFF
+    both = {**in_file, **given}
+    folder = Path(both.get("budget-dir", "lecture-budgets"))
+    reports = [rootdir / name for name in in_file.get("report", ()) if "report" not in given]
+    reports += [invocation_dir / name for name in given.get("report", ())]
+    return SessionSettings(
+        mode=mode,
+        run_count=both.get("runs", _RECORD_RUNS if mode is Mode.RECORD else 1),
+        strict=both.get("strict", False),
+        platform=both.get("platform"),
+        budget_folder=rootdir / folder,
+        reports=tuple(reports),
+        suffixes=frozenset(both.get("suffix", ())),
+        exclude=both.get("exclude", ()),
+        tolerance=_tolerance(both),
+        command_line=_run_layer(given, lambda option: option.flag),
+        file=_run_layer(in_file, lambda option: f"{file_name} {option.name}"),
+        file_name=file_name,
+    )
+
+
+_RUN_ATTRIBUTES: Final = {
+    "timeout": "timeout_seconds",
+    "total-timeout": "total_timeout_seconds",
+    "startup-timeout": "startup_timeout_seconds",
+    "kernel": "kernel_name",
+    "declared-memory": "declared_memory_bytes",
+    "declared-time": "declared_time_seconds",
+}
+
+
+def _run_layer(values: Mapping[str, Any], describe: Callable[[Option], str]) -> RunSettings:
+    found = {attribute: values[name] for name, attribute in _RUN_ATTRIBUTES.items() if name in values}
+    origins = {attribute: describe(_BY_NAME[name]) for name, attribute in _RUN_ATTRIBUTES.items() if name in values}
+    return RunSettings(**found, origins=origins)
+
+
+def _tolerance(values: Mapping[str, Any]) -> Tolerance:
+    names = {
+        "memory-fraction": "memory_fraction",
+        "memory-slack": "memory_slack_bytes",
+        "time-factor": "time_factor",
+        "time-slack": "time_slack_seconds",
+    }
+    return Tolerance(**{attribute: values[name] for name, attribute in names.items() if name in values})

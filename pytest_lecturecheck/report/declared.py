@@ -1,0 +1,27 @@
+"""What a README declares, held against the machine before the first cell runs."""
+
+from __future__ import annotations
+
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.units import format_sizes_apart
+
+
+def render_declared(declared_bytes: int, machine: Machine) -> list[str]:
+    """
+    Say whether a machine, as limited, has the memory that is declared at all.
+
+    Args:
+        declared_bytes: memory that a README declares.
+        machine: the machine with the smallest limit that applies to this session.
+    """
+    usable = machine.usable_memory_bytes
+    declared_text, usable_text = format_sizes_apart(declared_bytes, usable)
+    source = ""
+    if machine.memory_limit_bytes is not None and machine.memory_limit_bytes <= usable:
+        source = f" (limited by {machine.memory_limit_source})"
+    if usable < declared_bytes:
+        return [
+            f"declared memory {declared_text}: this run has only {usable_text}{source}; a lecture that needs what is "
+            "declared cannot pass here"
+        ]
+    return [f"declared memory {declared_text}: this run has {usable_text}{source}"]

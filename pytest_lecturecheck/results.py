@@ -1,0 +1,147 @@
+"""Budgets and entries of a session: looked up while it runs, written when it ends."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.options import Mode, SessionSettings
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.recording import BudgetChange, record
+from pytest_lecturecheck.report.budget_diff import render_changes
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.json import render_json
+from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.terminal import render_summary
+from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.store._atomic import write_text_atomically
+from pytest_lecturecheck.store.budgets import load_folder, save_budgets
+from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
+from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge
+
+
+class Results:
+    """
+    What a session knows of budgets and has found out about lectures.
+
+    Args:
+        rootdir: pytest's rootdir.
+        settings: the session's settings.
+        platform: platform label.
+
+    Raises:
+        BudgetFileError: a budget file cannot be used.
+    """
+
+    def __init__(self, rootdir: Path, settings: SessionSettings, platform: str) -> None:
+        """Load all budget files; a fault in one stops the session before any kernel starts."""
+        self._rootdir = rootdir
+        self._settings = settings
+        self.platform = platform
+        self.budget_file = settings.budget_folder / f"{platform}.toml"
+        self._all: Mapping[str, PlatformBudgets] = load_folder(settings.budget_folder)
+        self._own = self._all.get(platform) or PlatformBudgets(platform=platform, tolerance=settings.tolerance)
+        self.entries: list[Entry] = []
+        self._written: list[str] = []
+        self._changes: Sequence[BudgetChange] = ()
+
+    # -- judging ------------------------------------------------------------------------------------------------------
+
+    def judge(self, run: Run, policy: Policy) -> Verdict:
+        """Judge a run as the session's mode asks."""
+        if self._settings.mode is not Mode.RECORD:
+            return judge(run, self.budget_of(run), policy)
+        # A run that is made to be recorded is held against what a README declares, not against the old budget.
+        verdict = judge(run, None, replace(policy, strict=False))
+        if verdict.kind is not VerdictKind.NO_BUDGET:
+            return verdict
+        return replace(verdict, kind=VerdictKind.RECORDED, failed=False, headline="measured")
+
+    def budget_of(self, run: Run) -> LectureBudget | None:
+        """Give the budget that a run is held against."""
+        return self._own.find(run.lecture, run.variant)
+
+    def known_platforms(self, lecture: str, variant: str = "") -> dict[str, float]:
+        """Give the highest footprint that other platforms recorded for a lecture, as context."""
+        known = {}
+        for label, budgets in self._all.items():
+            found = budgets.find(lecture, variant) if label != self.platform else None
+            memory = found.metrics.get(Metric.PEAK_FOOTPRINT) if found is not None else None
+            if memory is not None and (memory.seen or memory.limit is not None):
+                known[label] = max(memory.seen) if memory.seen else float(memory.limit or 0)
+        return known
+
+    # -- transport ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def dump(entries: Iterable[Entry]) -> str:
+        """Pack entries into one text of plain JSON."""
+        packed = [
+            {"run": run_to_dict(entry.run), "verdict": verdict_to_dict(entry.verdict), "seconds": entry.seconds}
+            for entry in entries
+        ]
+        return json.dumps(packed)
+
+    def take(self, text: str) -> Iterator[Entry]:
+        """Unpack entries and keep them."""
+        for packed in json.loads(text):
+            run = run_from_dict(packed["run"])
+            verdict = verdict_from_dict(packed["verdict"])
+            budget = self.budget_of(run) if self._settings.mode is Mode.CHECK else None
+            entry = Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"])
+            self.entries.append(entry)
+            yield entry
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self, machine: Machine) -> None:
+        """Write what was recorded, and the reports."""
+        if self._settings.mode is Mode.RECORD:
+            self._record()
+        for path in self._settings.reports:
+            self._write_report(path, machine)
+
+    def _record(self) -> None:
+        runs = [entry.run for entry in self.entries if not _fails(entry)]
+        broken = [entry.run for entry in self.entries if _fails(entry)]
+        budgets, self._changes = record(
+            self._own,
+            [*runs, *broken],
+            today=dt.datetime.now(dt.UTC).date(),
+            tolerance=self._settings.tolerance,
+        )
+        if budgets != self._own:
+            save_budgets(self.budget_file, budgets)
+            self._written.append(f"budgets written to {self._shown(self.budget_file)}")
+        elif runs:
+            self._written.append(f"budgets in {self._shown(self.budget_file)} are unchanged")
+
+    def _write_report(self, path: Path, machine: Machine) -> None:
+        if path.suffix.lower() == ".json":
+            records = json.loads(self.dump(self.entries))
+            text = render_json(records, self.entries, platform=self.platform)
+        else:
+            text = render_markdown(self.entries, platform=self.platform, machine=machine)
+        write_text_atomically(path, text)
+        self._written.append(f"report: {self._shown(path)}")
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self._rootdir).as_posix() if path.is_relative_to(self._rootdir) else str(path)
+
+    def summary_lines(self, *, width: int, colour: bool) -> list[str]:
+        """Give the lines of the terminal summary."""
+        if not self.entries:
+            return self._written
+        lines = render_summary(self.entries, width=width, colour=colour)
+        if self._settings.mode is Mode.RECORD:
+            lines += ["", *render_changes(self._changes, width=width, colour=colour)]
+        return [*lines, *([""] if self._written else []), *self._written]
+
+
+def _fails(entry: Entry) -> bool:
+    return entry.run.outcome is not Outcome.COMPLETED or entry.verdict.failed

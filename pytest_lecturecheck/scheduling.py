@@ -1,0 +1,66 @@
+"""
+The only door to pytest-xdist: what a controller tells its workers, and what they tell it while they run.
+
+Everything here works without xdist too: then there are no workers, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pytest
+
+_KEY: Final = "lecturecheck"
+_CHANNEL_KEY: Final = "lecturecheck_channel"
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is an xdist worker."""
+    return hasattr(config, "workerinput")
+
+
+def orders_from_controller(config: pytest.Config) -> Mapping[str, Any]:
+    """Give what the controller put into this worker's input; empty on a controller."""
+    orders = getattr(config, "workerinput", {}).get(_KEY)
+    return json.loads(orders) if isinstance(orders, str) else {}
+
+
+def progress_sender(config: pytest.Config) -> Callable[[str], None] | None:
+    """Give a function that sends one text to the controller at once, or ``None`` on a controller."""
+    channel = getattr(config, "workerinput", {}).get(_CHANNEL_KEY)
+    if channel is None:
+        return None
+
+    def send(text: str) -> None:
+        # Progress is a courtesy: a controller that has gone takes nothing any more.
+        try:
+            channel.send(text)
+        except OSError:
+            return
+
+    return send
+
+
+class WorkerOrders:
+    """
+    Controller-side hooks of xdist.
+
+    Args:
+        orders: gives plain values for every worker; called when the first one starts.
+        on_progress: takes the texts that workers send; called on a thread of execnet.
+    """
+
+    def __init__(self, orders: Callable[[], Mapping[str, Any]], on_progress: Callable[[str], None]) -> None:
+        """Remember what to send."""
+        self._orders = orders
+        self._on_progress = on_progress
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Hand a starting worker its orders and a channel for progress."""
+        channel = node.gateway.newchannel()
+        channel.setcallback(self._on_progress)
+        node.workerinput[_KEY] = json.dumps(dict(self._orders()))
+        node.workerinput[_CHANNEL_KEY] = channel

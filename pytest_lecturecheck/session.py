@@ -1,0 +1,328 @@
+"""The session: one object that holds settings, budgets and results, and the hooks that need them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_lecturecheck import hookspecs, scheduling
+from pytest_lecturecheck.arguments import Arguments, read_arguments
+from pytest_lecturecheck.collection import Collection
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.live import LiveLine
+from pytest_lecturecheck.nodes import LectureFile, LectureItem, entry_key
+from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
+from pytest_lecturecheck.report import junit, terminal
+from pytest_lecturecheck.report.declared import render_declared
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.terminal import Progress
+from pytest_lecturecheck.results import Results
+from pytest_lecturecheck.verdict import Policy, VerdictKind
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.execution import Workbench
+    from pytest_lecturecheck.kernel.ports import Progress as RunProgress
+    from pytest_lecturecheck.lecture.model import Lecture
+    from pytest_lecturecheck.settings import RunSettings
+
+PLUGIN_NAME: Final = "lecturecheck_session"
+_DEFAULT_WIDTH: Final = 100
+_REPORT_KEY: Final = "lecturecheck"
+"""Attribute of the test report that carries the entries to the controller."""
+
+
+def register(config: pytest.Config) -> None:
+    """
+    Register the session object.
+
+    Raises:
+        pytest.UsageError: settings or budget files cannot be used; nothing has been started.
+    """
+    try:
+        given = read_command_line(config.getoption)
+        settings = resolve(given, config.rootpath, config.invocation_params.dir)
+        results = Results(config.rootpath, settings, settings.platform or detect_platform())
+    except LectureCheckError as exc:
+        msg = f"lecturecheck: {exc}"
+        raise pytest.UsageError(msg) from exc
+    session = LectureCheckSession(config, settings, results)
+    config.pluginmanager.add_hookspecs(hookspecs)
+    config.pluginmanager.register(session, PLUGIN_NAME)
+    if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(scheduling.WorkerOrders(session.orders, session.note_worker_progress))
+
+
+class LectureCheckSession:
+    """
+    The state of one session, on the controller or on a worker.
+
+    Args:
+        config: pytest's configuration.
+        settings: the session's settings.
+        results: budgets and entries.
+    """
+
+    def __init__(self, config: pytest.Config, settings: SessionSettings, results: Results) -> None:
+        """Prepare; no kernel is started and no lecture is read."""
+        self.config = config
+        self.settings = settings
+        self.results = results
+        self.platform = results.platform
+        self.machine: Machine = detect_machine()
+        self._orders = scheduling.orders_from_controller(config)
+        self.arguments = self._read_arguments()
+        self.collection = Collection(config.rootpath, settings, self.arguments)
+        self._send = scheduling.progress_sender(config)
+        self._live: LiveLine | None = None
+        self._workbench: Workbench | None = None
+
+    # -- arguments and orders -----------------------------------------------------------------------------------------
+
+    def _read_arguments(self) -> Arguments:
+        if scheduling.is_worker(self.config):
+            # The controller has turned odd names into folders already; what they were is among its orders.
+            return read_arguments(self._orders.get("args", []), Path(self._orders.get("invocation_dir", ".")))
+        arguments = read_arguments(self.config.args, self.config.invocation_params.dir)
+        self._orders = self._new_orders()
+        if arguments.odd:
+            self.config.args[:] = arguments.args
+        return arguments
+
+    def orders(self) -> dict[str, Any]:
+        """Give what workers must know: the arguments as the user wrote them, and how failure text should look."""
+        return dict(self._orders)
+
+    def _new_orders(self) -> dict[str, Any]:
+        has_terminal = self.config.pluginmanager.hasplugin("terminalreporter")
+        writer = self.config.get_terminal_writer() if has_terminal else None
+        # JUnit takes the failure text as it is; escape sequences would be noise there.
+        has_junit = bool(getattr(self.config.option, "xmlpath", None))
+        return {
+            "args": list(self.config.args),
+            "invocation_dir": str(self.config.invocation_params.dir),
+            "width": writer.fullwidth if writer is not None else _DEFAULT_WIDTH,
+            "colour": writer is not None and writer.hasmarkup and not has_junit,
+        }
+
+    # -- collection ---------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out what only a stand-in for an oddly named file would bring in, and folders that hold copies."""
+        return True if self.collection.is_left_out(collection_path) else None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
+        """Collect lectures; a lecture that looks like a test module is a lecture only."""
+        collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
+        if not self.collection.is_lecture(file_path):
+            return collectors  # type: ignore[return-value]
+        others = [item for item in collectors if not isinstance(item, pytest.Module)]
+        return [*others, LectureFile.from_parent(parent, path=file_path)]  # type: ignore[return-value]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect items of oddly named files that were not the ones named."""
+        deselected = [item for item in items if self.arguments.deselects(item.path, item.name)]
+        if deselected:
+            items[:] = [item for item in items if item not in deselected]
+            config.hook.pytest_deselected(items=deselected)
+
+    # -- running one item ---------------------------------------------------------------------------------------------
+
+    def read(self, path: Path, name: str) -> Lecture:
+        """Read a lecture's file; errors are those of :func:`~pytest_lecturecheck.lecture.reading.read_lecture`."""
+        from pytest_lecturecheck import execution  # noqa: PLC0415 - loads nbformat and nbclient; not for collection
+
+        return execution.read_lecture(path, name=name, root=self.config.rootpath)
+
+    def settings_of(self, lecture: Lecture) -> RunSettings:
+        """Resolve a lecture's settings."""
+        from pytest_lecturecheck import execution  # noqa: PLC0415 - as above
+
+        return execution.resolve_settings(
+            lecture,
+            command_line=self.settings.command_line,
+            file=self.settings.file,
+            book=self.collection.book_settings(lecture.path),
+        )
+
+    def why_not_run(self, lecture: Lecture) -> str:
+        """Say why a lecture is not run, or give an empty string."""
+        if reason := self.settings_of(lecture).skip_reason:
+            return reason
+        if not lecture.has_work:
+            from pytest_lecturecheck import execution  # noqa: PLC0415 - as above
+
+            return f"nothing to run: {execution.nothing_to_run(lecture)}"
+        return ""
+
+    def skip(self, lecture: Lecture, reason: str) -> Entry:
+        """Give the entry of a lecture that is not run."""
+        from pytest_lecturecheck import execution  # noqa: PLC0415 - as above
+
+        run = execution.skipped_run(lecture, self.platform, self.machine, reason)
+        return Entry(run=run, verdict=self.results.judge(run, Policy()))
+
+    def run(self, lecture: Lecture) -> Iterator[Entry]:
+        """Run a lecture as often as asked for; ends early where a run failed."""
+        settings = self.settings_of(lecture)
+        for repeat in range(1, self.settings.run_count + 1):
+            began = time.perf_counter()
+            run = self._bench().run(lecture, settings, repeat)
+            verdict = self.results.judge(run, self._policy(settings, lecture.name))
+            budget = self.results.budget_of(run) if self.settings.mode is Mode.CHECK else None
+            yield Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
+            if verdict.failed and verdict.kind is not VerdictKind.OVER:
+                break
+
+    def _policy(self, settings: RunSettings, lecture: str) -> Policy:
+        return Policy(
+            strict=self.settings.strict,
+            declared_memory_bytes=settings.declared_memory_bytes,
+            declared_time_seconds=settings.declared_time_seconds,
+            tolerance=self.settings.tolerance,
+            known_platforms=self.results.known_platforms(lecture),
+        )
+
+    def _bench(self) -> Workbench:
+        if self._workbench is None:
+            from pytest_lecturecheck.execution import Workbench  # noqa: PLC0415 - as above
+
+            self._workbench = Workbench(
+                platform=self.platform,
+                machine=self.machine,
+                on_progress=self._note_progress,
+                on_wait=self._show_progress,
+            )
+        return self._workbench
+
+    @staticmethod
+    def worst(entries: Sequence[Entry]) -> Entry:
+        """Choose the entry that speaks for an item: a failing one first, else the last."""
+        return next((entry for entry in entries if entry.verdict.failed), entries[-1])
+
+    @staticmethod
+    def properties(entry: Entry) -> list[tuple[str, str]]:
+        """Give an entry's figures as JUnit properties."""
+        return junit.properties(entry)
+
+    def failure_text(self, entry: Entry, lecture: Lecture | None) -> str:
+        """Render what pytest shows for a failed item."""
+        source = ""
+        if lecture is not None and entry.focus is not None:
+            source = next((cell.source for cell in lecture.cells if cell.number == entry.focus.number), "")
+        return terminal.render_failure(
+            entry,
+            source_lines=source.splitlines(),
+            colour=bool(self._orders.get("colour")),
+            width=int(self._orders.get("width", _DEFAULT_WIDTH)),
+            verbosity=self.config.get_verbosity(),
+        )
+
+    # -- progress -----------------------------------------------------------------------------------------------------
+
+    def _note_progress(self, progress: RunProgress) -> None:
+        snapshot = progress.snapshot
+        state = Progress(
+            name=progress.lecture,
+            cell=progress.number,
+            total=progress.total,
+            elapsed_seconds=progress.elapsed_seconds,
+            now_bytes=snapshot.footprint_bytes if snapshot is not None else None,
+            peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
+        )
+        if self._send is not None:
+            self._send(json.dumps(asdict(state)))
+        elif self._live is not None:
+            self._live.note(state)
+
+    def _show_progress(self) -> None:
+        if self._live is not None:
+            self._live.show()
+
+    def note_worker_progress(self, text: object) -> None:
+        """Take a worker's progress; called on a thread of execnet."""
+        if self._live is not None:
+            self._live.note_text(text)
+
+    def pytest_sessionstart(self) -> None:
+        """Find out whether there is a terminal for a live line."""
+        if not scheduling.is_worker(self.config):
+            self._live = LiveLine(self.config)
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Let the report carry the item's entries; as one text, which is what survives every transport."""
+        report: Any = yield
+        if isinstance(item, LectureItem) and (call.when == "call" or (call.when == "setup" and report.skipped)):
+            entries = item.stash.get(entry_key, [])
+            if entries:
+                setattr(report, _REPORT_KEY, self.results.dump(entries))
+        return report  # type: ignore[no-any-return]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect entries on the controller."""
+        text = getattr(report, _REPORT_KEY, None)
+        if scheduling.is_worker(self.config) or not isinstance(text, str):
+            return
+        for entry in self.results.take(text):
+            self.config.hook.pytest_lecturecheck_verdict(config=self.config, run=entry.run, verdict=entry.verdict)
+            if self._live is not None:
+                self._live.forget(entry.run.lecture)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Take the live line away before pytest writes on."""
+        if self._live is not None:
+            self._live.clear()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Stop the kernels' loop; on the controller, write budgets and reports."""
+        if self._workbench is not None:
+            self._workbench.close()
+        if not scheduling.is_worker(self.config):
+            self.results.finish(self.machine)
+
+    def pytest_unconfigure(self) -> None:
+        """Stop the kernels' loop where the session never finished."""
+        if self._workbench is not None:
+            self._workbench.close()
+
+    # -- terminal -----------------------------------------------------------------------------------------------------
+
+    def pytest_report_header(self) -> list[str]:
+        """Say which budgets hold and on what machine."""
+        budget_file = self.results.budget_file
+        shown = os.path.relpath(budget_file, self.config.rootpath)
+        exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
+        lines = terminal.render_header(self.platform, self.machine, self.settings.mode.value, shown if exists else None)
+        return [*lines, *self._declared_lines()]
+
+    def _declared_lines(self) -> Iterator[str]:
+        layers = self.settings.command_line.over(self.settings.file)
+        declared = layers.declared_memory_bytes
+        if declared is not None:
+            yield from render_declared(declared, self.machine)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show the summary table, what was recorded, and where the reports are."""
+        writer = self.config.get_terminal_writer()
+        lines = self.results.summary_lines(width=writer.fullwidth, colour=writer.hasmarkup)
+        if lines:
+            terminalreporter.section("lectures")
+            for line in lines:
+                terminalreporter.write_line(line)
