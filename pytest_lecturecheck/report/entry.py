@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.report.text import cut_line, one_line
+from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.run import CellRun, Run
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
@@ -41,8 +41,7 @@ class Entry:
     @property
     def headline(self) -> str:
         """Give the verdict's headline as one harmless line of bounded length."""
-        text = one_line(self.verdict.headline) or self.verdict.kind.value
-        return cut_line(text, _HEADLINE_CHARS)
+        return one_line(self.verdict.headline, _HEADLINE_CHARS) or self.verdict.kind.value
 
     @property
     def focus(self) -> CellRun | None:

@@ -54,18 +54,20 @@ def _bullets(items: Sequence[str], width: int, indent: str) -> list[str]:
 
 
 def _comparison_title(entry: Entry) -> str:
-    if any(item.kind in _DECLARED for item in entry.verdict.comparisons):
-        return "Held against what is declared"
-    title = f"Held against the budget of {one_line(entry.run.platform)}"
+    kinds = {item.kind for item in entry.verdict.comparisons}
+    declared = "what is declared" if kinds & _DECLARED else ""
     budget = entry.budget
-    if budget is None or budget.recorded is None:
+    if budget is None:
+        return f"Held against {declared or 'the limits'}"
+    title = f"Held against {declared}{' and ' if declared else ''}the budget of {one_line(entry.run.platform)}"
+    if budget.recorded is None:
         return title
     return f"{title}, recorded {budget.recorded.isoformat()} from {budget.run_count} run{plural(budget.run_count)}"
 
 
 def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
     columns = (
-        Column(title="metric"),
+        Column(title="metric", shrink_to=8),
         Column(title="measured", right=True),
         Column(title="limit", right=True),
         Column(title="verdict"),
@@ -90,12 +92,13 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
         share = f" ({format_fraction(difference / limit)})" if limit else ""
         verdict = f"{metric.format_value(difference)} over{share}"
     tone = Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    declared = item.kind in _DECLARED
     return (
-        Field(metric.label),
+        Field(f"{metric.label}, declared" if declared and entry.budget is not None else metric.label),
         Field(shown, tone),
         Field(shown_limit),
         Field(verdict, tone),
-        Field(_seen_text(entry, metric)),
+        Field(NO_FIGURE if declared else _seen_text(entry, metric)),
     )
 
 
@@ -184,7 +187,7 @@ def _methods(entry: Entry, width: int, indent: str) -> list[str]:
 def _method_texts(entry: Entry) -> Iterator[str]:
     for item in entry.verdict.comparisons:
         if item.measured is None:
-            yield item.message
+            yield one_line(item.message)
             continue
         text = f"{item.metric.label}: {method_text(item.measured)}"
         found = entry.budget.metrics.get(item.metric) if entry.budget is not None else None

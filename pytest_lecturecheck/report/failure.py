@@ -59,7 +59,8 @@ def render_failure(
     """
     paint = Paint(colour=colour)
     evidence = entry.run.evidence
-    rows = source_lines or (evidence.source.splitlines() if evidence is not None else [])
+    # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
+    rows = source_lines or (evidence.source.rstrip("\n").split("\n") if evidence is not None else [])
     lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, width, paint)]
     lines += _after_blank(_excerpt(entry, rows, width, paint))
     if any(item.kind is entry.verdict.kind for item in entry.verdict.comparisons):
@@ -93,7 +94,7 @@ def _place(entry: Entry, width: int, paint: Paint) -> list[str]:
 def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint) -> list[str]:
     """Show the failing line with its neighbours, or the beginning of the cell where the line is not known."""
     cell, marked = entry.focus, entry.failing_line_in_cell
-    if cell is None or not source_lines:
+    if cell is None or not any(row.strip() for row in source_lines):
         return []
     if marked is None or not 1 <= marked <= len(source_lines):
         marked, first, last = 0, 1, min(len(source_lines), _UNMARKED_LINES)

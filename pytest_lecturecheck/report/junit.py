@@ -7,10 +7,9 @@ from typing import Final
 
 from pytest_lecturecheck.metric import Metric, Reading, Unavailable, Unit
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.text import cut_line, one_line
+from pytest_lecturecheck.report.text import one_line
 
 _PREFIX: Final = "lecturecheck"
-_CHARS: Final = 1000
 
 
 def properties(entry: Entry) -> list[tuple[str, str]]:
@@ -20,7 +19,7 @@ def properties(entry: Entry) -> list[tuple[str, str]]:
     ``lecturecheck.<metric>`` is the figure in the unit that the metric's name states, ``.method`` how it was had,
     ``.high`` the upper end of a bracket, ``.limit`` what it was held against, ``.unavailable`` why there is no figure.
     """
-    return [(f"{_PREFIX}.{name}", cut_line(one_line(value), _CHARS)) for name, value in _pairs(entry)]
+    return [(f"{_PREFIX}.{name}", one_line(value)) for name, value in _pairs(entry)]
 
 
 def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,6 @@ _ESCAPES: Final = {
     "`": "&#96;",
     "\\": "&#92;",
     "*": "&#42;",
-    "_": "&#95;",
     "~": "&#126;",
     "[": "&#91;",
     "]": "&#93;",
@@ -46,7 +45,9 @@ _ESCAPES: Final = {
 _ACTIVE: Final = re.compile(
     "[" + re.escape("".join(_ESCAPES)) + "]"
     r"|(?i:(?<=http)|(?<=https)|(?<=ftp)):(?=//)|(?i:(?<=www))\."
-    r"|^(?:[-+=]|\d{1,9}[.)])"
+    r"|^(?:[-+=](?=[-+=\s])|\d{1,9}[.)](?=\s))"
+    # An underscore inside a word is no emphasis and stays readable in the raw text.
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 )
 
 

@@ -10,8 +10,8 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, method_text, plural
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.report.text import cut_line, fit_middle, one_line, wrap
-from pytest_lecturecheck.run import CellRun
+from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
+from pytest_lecturecheck.run import CellRun, Outcome
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -19,6 +19,8 @@ _INDENT: Final = "  "
 _PLACES: Final = 4
 _MESSAGE_CHARS: Final = 400
 _QUIET: Final = frozenset({VerdictKind.WITHIN, VerdictKind.FITS, VerdictKind.RECORDED})
+_BESIDE_FOOTPRINT: Final = (Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED)
+_BAD_ENDS: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED, Outcome.NOT_STARTED, Outcome.STOPPED})
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 Group: TypeAlias = tuple[str, list[str]]
@@ -120,7 +122,8 @@ def _named(kind: str, headline: str) -> str:
 
 
 def _note_groups(entries: Iterable[Entry]) -> list[Group]:
-    return _group((note, entry.name) for entry in entries for note in entry.verdict.notes)
+    """Collect the notes of what did not fail; a failure's own text has its notes."""
+    return _group((note, entry.name) for entry in entries if not entry.verdict.failed for note in entry.verdict.notes)
 
 
 def _finding_groups(entries: Iterable[Entry]) -> list[Group]:
@@ -135,7 +138,7 @@ def _group(pairs: Iterable[tuple[str, str]]) -> list[Group]:
     """Join equal messages, in the order of their first appearance."""
     groups: dict[str, list[str]] = {}
     for message, place in pairs:
-        places = groups.setdefault(cut_line(one_line(message), _MESSAGE_CHARS), [])
+        places = groups.setdefault(one_line(message, _MESSAGE_CHARS), [])
         if place not in places:
             places.append(place)
     return list(groups.items())
@@ -165,11 +168,11 @@ def replication_line(entries: Sequence[Entry]) -> str:
         parts.append(f"peak footprint {peak.text} in {entry.name}, {method_text(peak)}")
     else:
         parts.append("peak footprint not measured")
-    parts += [_highest_text(entries, metric) for metric in (Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED)]
+    parts += [_highest_text(entries, metric) for metric in _BESIDE_FOOTPRINT]
     total = sum(entry.wall_seconds for entry in entries)
     parts.append(f"wall time {format_duration(total)} for {len(entries)} lecture{plural(len(entries))}")
     parts.append(_declared_text(entries))
-    bad = sum(entry.verdict.failed and not entry.verdict.comparisons for entry in entries)
+    bad = sum(entry.run.outcome in _BAD_ENDS for entry in entries)
     parts.append(f"incomplete: {bad} lecture{plural(bad)} did not end well" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")

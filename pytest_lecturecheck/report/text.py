@@ -50,9 +50,9 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - the width of a four-digit escape
 
 
-def one_line(text: str) -> str:
-    """Make text harmless and fold its white space, so that it stays on one line."""
-    return " ".join(plain(text).split())
+def one_line(text: str, chars: int = 1000) -> str:
+    """Make text harmless, fold its white space so that it stays on one line, and cut what is longer than ``chars``."""
+    return cut_line(" ".join(plain(text).split()), chars)
 
 
 def cut(text: str, lines: int, chars: int) -> str:

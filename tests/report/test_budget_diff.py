@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from made_entries import MIB
+from test_terminal import HOSTILE, UNSAFE
+
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.recording import BudgetChange
+from pytest_lecturecheck.report.budget_diff import render_changes
+
+
+def change(
+    lecture="lectures/intro.md", variant="", metric=Metric.PEAK_FOOTPRINT, old_limit=None, new_limit=None, **rest
+):
+    return BudgetChange(
+        lecture=lecture, variant=variant, metric=metric, old_limit=old_limit, new_limit=new_limit, **rest
+    )
+
+
+GOLDEN = Path(__file__).parent / "golden" / "changes-100.txt"
+CHANGES = [
+    change(
+        old_limit=1400 * MIB, new_limit=1600 * MIB, old_seen=(1250 * MIB, 1270 * MIB), new_seen=(1440 * MIB, 1454 * MIB)
+    ),
+    change(metric=Metric.WALL, old_limit=34.0, new_limit=30.0, old_seen=(12.0,), new_seen=(10.0,)),
+    change(metric=Metric.CPU, old_seen=(20.0,), new_seen=(20.0,)),
+    change(lecture="lectures/new.md", new_limit=200 * MIB, new_seen=(100 * MIB, 136 * MIB), disagreement=True),
+    change(
+        lecture="lectures/hand.md",
+        variant="gpu-f32",
+        old_limit=500 * MIB,
+        new_limit=500 * MIB,
+        old_seen=(450 * MIB,),
+        new_seen=(500.001 * MIB,),
+        kept_by_hand=True,
+    ),
+    change(
+        lecture="lectures/hand.md",
+        metric=Metric.WALL,
+        old_limit=60.0,
+        new_limit=60.0,
+        old_seen=(20.0,),
+        is_unmeasured=True,
+    ),
+    change(lecture="lectures/quiet.md", old_limit=90.0, new_limit=90.0, old_seen=(5.0,), is_untouched=True),
+]
+
+
+def test_changes():
+    assert render_changes(CHANGES, width=100) == GOLDEN.read_text(encoding="utf-8").splitlines()
+
+
+def test_no_changes():
+    assert render_changes([]) == ["no budget changes"]
+    assert render_changes([CHANGES[-1]]) == ["1 lecture left as recorded: nothing but noise"]
+    assert render_changes([CHANGES[2]])[-1] == "1 lecture recorded; limits: no change"
+
+
+def test_hostile_names_are_harmless_and_narrow_terminals_are_kept():
+    for width in (60, 80, 200):
+        rows = render_changes([*CHANGES, change(lecture=HOSTILE, variant=HOSTILE, new_limit=5.0)], width=width)
+        assert max(len(row) for row in rows) <= width
+        assert UNSAFE.search("\n".join(rows).replace("\n", "")) is None
+
+
+def test_colour_only_when_told():
+    coloured = render_changes(CHANGES, width=100, colour=True)
+    assert not any("\x1b" in row for row in render_changes(CHANGES, width=100))
+    assert coloured[1] == "\x1b[1mlectures/intro.md\x1b[0m"

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_entries import (
+    MACHINE,
+    MIB,
+    RENDERINGS,
+    cell,
+    comparison,
+    died,
+    failed,
+    golden_path,
+    not_started,
+    over,
+    replication,
+    run_of,
+    session,
+    timed_out,
+    verdict,
+    within,
+)
+
+from pytest_lecturecheck.finding import Finding, FindingKind
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.summary import replication_line
+from pytest_lecturecheck.report.terminal import Progress, render_failure, render_header, render_live, render_summary
+from pytest_lecturecheck.report.text import display_width
+from pytest_lecturecheck.run import CellStatus, Outcome
+from pytest_lecturecheck.verdict import VerdictKind
+
+HOSTILE = "\x1b[31m\x9b2J\x1b]0;t\x07\x00]]><script>alert(1)</script>\u202e|`\r\n\ud800" + "long " * 500
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_golden(name):
+    assert RENDERINGS[name]() + "\n" == golden_path(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("make", [over, failed, timed_out, died, not_started, lambda: replication()[1]])
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_failures_fit_the_width_but_for_headline_and_place(make, width):
+    rows = render_failure(make(), width=width).split("\n")
+    assert rows[0] == make().verdict.headline
+    assert rows[1].startswith(make().location)
+    assert max(display_width(row) for row in rows[2:] or [""]) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_summaries_fit_the_width(width):
+    assert max(display_width(row) for row in render_summary(session(), width=width, colour=False)) <= width
+
+
+@pytest.mark.parametrize("make", [over, failed, timed_out, died, not_started])
+def test_colour_changes_nothing_but_colour(make):
+    coloured, bare = render_failure(make(), colour=True), render_failure(make(), colour=False)
+    assert "\x1b" not in bare
+    assert coloured.startswith(f"\x1b[1;31m{make().verdict.headline}\x1b[0m\n")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == bare
+
+
+def test_a_coloured_summary_is_aligned_as_the_bare_one():
+    coloured, bare = (render_summary(session(), width=80, colour=colour) for colour in (True, False))
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", row).rstrip() for row in coloured] == bare
+    assert not any("\x1b" in row for row in bare)
+    assert any("\x1b[31mdied" in row for row in coloured)
+
+
+def test_the_failing_line_stands_out():
+    rows = render_failure(failed(), colour=True).split("\n")
+    assert "\x1b[1;31m>   43 | so.minimize(f, [1.0])\x1b[0m" in rows
+
+
+def hostile_entry(text):
+    """An entry that holds ``text`` wherever a lecture, a kernel or a file name could put it."""
+    entry = failed(
+        lecture=text, source="\n".join([text.replace("\n", " ")] * 4), traceback=(text, f"Cell In[3], {text}")
+    )
+    run = entry.run
+    cells = [replace(item, output_extract=text) for item in run.cells]
+    findings = tuple(
+        Finding(kind=kind, message=text, cell_number=1, fails_when_strict=True) for kind in (FindingKind.SHELL, "other")
+    )
+    machine = replace(MACHINE, cpu=text, memory_limit_source=text)
+    values = {
+        metric: replace(found, source=text) for metric, found in run.readings.items() if isinstance(found, Measurement)
+    }
+    cause = replace(entry.verdict.cause, headline=text, evidence=(text,), advice=(text,))
+    run = replace(
+        run,
+        variant=text,
+        platform=text,
+        cells=tuple(cells),
+        findings=findings,
+        machine=machine,
+        readings=values,
+        software=replace(over().run.software, packages={text: "1"}),
+    )
+    items = tuple(
+        comparison(run, metric, VerdictKind.FAILED, 1.0, text) for metric in (Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS)
+    )
+    said = replace(entry.verdict, headline=text, cause=cause, notes=(text,), comparisons=items)
+    return Entry(run=run, verdict=said, budget=over().budget, seconds=1.0)
+
+
+def hostile_outputs(text):
+    entry = hostile_entry(text)
+    quiet = replace(entry, verdict=replace(entry.verdict, failed=False, kind=VerdictKind.NO_BUDGET))
+    progress = Progress(name=text, cell=1, total=2, elapsed_seconds=1.0, now_bytes=1.0, peak_bytes=2.0)
+    yield from (render_failure(entry, width=width, verbosity=level) for width in (60, 200) for level in (0, 1))
+    yield from (
+        "\n".join(render_summary([entry, quiet], width=width, colour=False, replication=True)) for width in (60, 200)
+    )
+    yield "\n".join(render_header(text, entry.run.machine, "check", text))
+    yield render_live(progress, width=80)
+
+
+def test_hostile_text_is_harmless_everywhere():
+    for output in hostile_outputs(HOSTILE):
+        assert UNSAFE.search(output) is None
+        assert output.encode("utf-8")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(st.one_of(st.sampled_from("\x1b\x9b\x00\r\n\t]0;m"), st.characters(exclude_categories=())), max_size=40))
+def test_any_text_is_harmless_everywhere(text):
+    for output in hostile_outputs(text):
+        assert UNSAFE.search(output) is None
+
+
+def test_very_long_lines_are_bounded():
+    text = render_failure(hostile_entry("x" * 200_000 + "\n" * 10_000), width=80)
+    assert len(text) < 20_000
+    assert len(text.split("\n")[0]) <= 500
+
+
+def test_notes_findings_and_verdicts_are_said_once():
+    text = "\n".join(render_summary(session(), width=200, colour=False))
+    assert text.count("time not compared") == 1
+    assert text.count("no kernelspec is named") == 1
+    assert "      and 2 more\n" in text
+
+
+def test_a_peak_just_over_its_limit_never_looks_equal_to_it():
+    run = run_of("lectures/a.md", [cell(1, 5, 1000.0001)])
+    items = (comparison(run, Metric.PEAK_FOOTPRINT, VerdictKind.OVER, 1000 * MIB),)
+    entry = Entry(run=run, verdict=verdict(VerdictKind.OVER, "over", failed=True, comparisons=items))
+    row = render_summary([entry], width=80, colour=False)[1]
+    assert row == "lectures/a.md  over     1000.0001 MiB  1000 MiB  0.1 s  1 (line 5)"
+
+
+def test_of_two_truncated_names_the_ends_stay_readable():
+    long = within("lectures/dynamic_programming_in_continuous_time/the_income_fluctuation_problem_two.md")
+    row = render_summary([long], width=80, colour=False)[1]
+    assert row == "lectures/...ion_problem_two.md  within   1.21 GiB  1.39 GiB  10 s  3 (line 41)"
+
+
+def test_many_cells_show_the_heaviest_and_the_last():
+    cells = [cell(number, number * 10, 60 + number % 7, number % 7) for number in range(1, 41)]
+    cells[4] = cell(5, 50, 900, 840)
+    cells[39] = cell(40, 400, 61, 1, status=CellStatus.FAILED)
+    entry = failed()
+    run = replace(entry.run, cells=tuple(cells), evidence=replace(entry.run.evidence, cell_number=40, line=402))
+    text = render_failure(replace(entry, run=run), width=80)
+    table = text[text.index("Cells so far") :].split("\n")
+    assert table == [
+        "Cells so far",
+        "     cell  line  status     peak   raised   wall",
+        "        5    50  ok      900 MiB  840 MiB  0.1 s",
+        "        6    60  ok       66 MiB    6 MiB  0.1 s",
+        "       12   120  ok       65 MiB    5 MiB  0.1 s",
+        "       13   130  ok       66 MiB    6 MiB  0.1 s",
+        "       19   190  ok       65 MiB    5 MiB  0.1 s",
+        "       20   200  ok       66 MiB    6 MiB  0.1 s",
+        "       27   270  ok       66 MiB    6 MiB  0.1 s",
+        "       34   340  ok       66 MiB    6 MiB  0.1 s",
+        "       37   370  ok       62 MiB    2 MiB  0.1 s",
+        "       38   380  ok       63 MiB    3 MiB  0.1 s",
+        "       39   390  ok       64 MiB    4 MiB  0.1 s",
+        "  >    40   400  failed   61 MiB    1 MiB  0.1 s",
+        "  28 lighter cells left out",
+    ]
+
+
+def test_strict_findings_are_named_where_no_cell_failed():
+    finding = Finding(
+        kind=FindingKind.SHELL,
+        message="shell line '!ls' ended with code 2",
+        cell_number=2,
+        line=30,
+        fails_when_strict=True,
+    )
+    base = within(findings=(finding,))
+    said = verdict(VerdictKind.FAILED, "strict: shell line '!ls' ended with code 2", failed=True)
+    assert render_failure(replace(base, verdict=said)) == (
+        "strict: shell line '!ls' ended with code 2\n"
+        "lectures/jax_intro.md\n"
+        "\n"
+        "Noticed in this run, and perhaps the reason\n"
+        "  code cell 2, line 30: shell line '!ls' ended with code 2"
+    )
+
+
+def test_the_replication_line_says_what_a_report_needs():
+    first, second = replication()
+    swap = Measurement(metric=Metric.PEAK_SWAP, value=3 * MIB, method=Method.SAMPLED)
+    second = replace(second, run=replace(second.run, readings={**second.run.readings, Metric.PEAK_SWAP: swap}))
+    third = replace(died(), run=replace(died().run, outcome=Outcome.DIED))
+    assert replication_line([first, second, third]) == (
+        "peak footprint 900 MiB in lectures/gpu/abort.ipynb [gpu-f32], exact (VmHWM), within 256 KiB; "
+        "peak swap >= 3 MiB; wall time 5.2 s for 3 lectures; declared 244 MiB and 2 min 00 s; "
+        f"incomplete: 1 lecture did not end well; {MACHINE.text}"
+    )
+
+
+def test_a_limit_that_was_declared_is_told_from_the_budget():
+    base = over()
+    items = (comparison(base.run, Metric.PEAK_FOOTPRINT, VerdictKind.FITS, 9000 * MIB), *base.verdict.comparisons)
+    rows = render_failure(replace(base, verdict=replace(base.verdict, comparisons=items)), width=120).split("\n")
+    assert rows[3:8] == [
+        "Held against what is declared and the budget of linux-x86_64-cpu, recorded 2025-11-02 from 3 runs",
+        "  metric                    measured     limit  verdict                 when recorded",
+        "  peak footprint, declared  7.94 GiB  8.79 GiB  fits                    -",
+        "  peak footprint            7.94 GiB  1.39 GiB  6.55 GiB over (+472 %)  1.21 GiB to 1.26 GiB",
+        "  wall time                   36.2 s      30 s  6.24 s over (+21 %)     9.1 s to 10.2 s",
+    ]
+
+
+def test_no_entries_no_summary():
+    assert render_summary([], width=80, colour=False) == []
+
+
+def test_header():
+    assert render_header("linux-x86_64-cpu", MACHINE, "check", "lecture-budgets/linux-x86_64-cpu.toml") == [
+        "lecturecheck: lectures held against lecture-budgets/linux-x86_64-cpu.toml",
+        f"platform: linux-x86_64-cpu; {MACHINE.text}",
+    ]
+    assert render_header("g4dn", None, "check", None) == [
+        "lecturecheck: lectures held against nothing (no budget file for g4dn)",
+        "platform: g4dn; machine unknown",
+    ]
+    assert render_header("g4dn", None, "record", "b/g4dn.toml")[0] == "lecturecheck: lectures recorded to b/g4dn.toml"
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (20, "l....md  cell  3/14"),
+        (40, "lectu...ng/kesten.md  cell  3/14   1:15"),
+        (60, "lecture...amming/kesten.md  cell  3/14   1:15  now  812 MiB"),
+        (100, "lectures/programming/kesten.md  cell  3/14   1:15  now  812 MiB  peak  1.3 GiB"),
+    ],
+)
+def test_live_line(width, expected):
+    progress = Progress(
+        name="lectures/programming/kesten.md",
+        cell=3,
+        total=14,
+        elapsed_seconds=75.9,
+        now_bytes=812 * MIB,
+        peak_bytes=1.3 * 1024 * MIB,
+    )
+    assert render_live(progress, width=width) == expected
+
+
+def test_live_line_before_the_first_cell_and_after_an_hour():
+    start = Progress(name="a.md", cell=0, total=14, elapsed_seconds=0.2)
+    assert render_live(start, width=80) == "a.md  kernel starts   0:00"
+    assert render_live(replace(start, cell=9, elapsed_seconds=3725), width=80) == "a.md  cell  9/14  1:02:05"
+
+
+@given(st.text(max_size=60), st.integers(0, 200), st.integers(0, 999), st.floats(0, 1e6))
+def test_the_live_line_leaves_the_last_column_free(name, width, number, elapsed):
+    progress = Progress(name=name, cell=number, total=999, elapsed_seconds=elapsed, now_bytes=1e9, peak_bytes=2e9)
+    assert display_width(render_live(progress, width=width)) <= max(0, width - 1)
