@@ -93,8 +93,11 @@ def find_exhausted_memory(evidence: Evidence) -> Cause | None:
     peak, asked, limit = peak_bytes(evidence), _asked(evidence), evidence.limit_memory_bytes
     available = evidence.available_memory_bytes
     on_top = f", a further {format_size(asked)} was refused" if asked is not None else ""
-    if is_near_limit(evidence) and peak is not None and limit is not None and peak >= _NEAR_FRACTION * limit:
+    ceiling = _ceiling(evidence)
+    if peak is not None and limit is not None and peak >= _NEAR_FRACTION * limit:
         text = f"memory climbed to {format_size(peak)}, the limit is {limit_text(evidence)}{on_top}"
+    elif peak is not None and ceiling is not None and peak >= _NEAR_FRACTION * ceiling:
+        text = f"memory climbed to {format_size(peak)} of the {format_size(ceiling)} that others had left{on_top}"
     elif is_near_limit(evidence) and available is not None:
         had = f"; this process had {format_size(peak)}" if peak is not None else ""
         text = f"only {format_size(available)} was left on the machine{had}{on_top}"
@@ -173,11 +176,21 @@ def is_near_limit(evidence: Evidence) -> bool | None:
         return True
     if peak is None:
         return None
+    ceilings = [size for size in (limit, _ceiling(evidence)) if size is not None]
+    if any(peak >= _NEAR_FRACTION * size for size in ceilings):
+        return True
     if limit is not None:
-        return peak >= _NEAR_FRACTION * limit
+        return False
     if available is not None and available >= max(peak, _FREE_LEAST_BYTES):
         return False
     return None
+
+
+def _ceiling(evidence: Evidence) -> int | None:
+    """Give what this process could have had at most beside the others: what it holds, and what is free."""
+    if evidence.available_memory_bytes is None or evidence.last_footprint_bytes is None:
+        return None
+    return evidence.available_memory_bytes + evidence.last_footprint_bytes
 
 
 def _asked(evidence: Evidence) -> int | None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget
-from pytest_lecturecheck.diagnosis import diagnose
+from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.units import format_size
-from pytest_lecturecheck.verdict.comparison import Comparison, compare_budget, compare_declared, is_comparable
-from pytest_lecturecheck.verdict.words import FAILING, Policy, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.comparison import compare_budget, compare_declared, is_comparable
+from pytest_lecturecheck.verdict.words import FAILING, Comparison, Policy, Verdict, VerdictKind
 
 _BY_OUTCOME: Final = {
     Outcome.FAILED: VerdictKind.FAILED,
@@ -24,6 +24,7 @@ _BY_OUTCOME: Final = {
     Outcome.STOPPED: VerdictKind.STOPPED,
 }
 _MEASURED_BAD_ENDS: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED})
+_SAYS_LITTLE: Final = frozenset({CauseKind.NEVER_READY, CauseKind.UNKNOWN})
 _EXCEEDED: Final = (VerdictKind.NOT_FITTING, VerdictKind.OVER)
 _SEVERITY: Final = (
     *_EXCEEDED,
@@ -68,7 +69,10 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
 def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     kind = _BY_OUTCOME[run.outcome]
     cause = diagnose(run.evidence) if run.evidence is not None else None
-    headline = cause.headline if cause is not None else run.reason or run.outcome.value
+    headline = cause.headline if cause is not None else run.outcome.value
+    # Where nothing was observed, the runner's own words say more than the diagnosis.
+    if run.reason and (cause is None or cause.kind in _SAYS_LITTLE):
+        headline = run.reason
     exceeded: tuple[Comparison, ...] = ()
     if run.outcome in _MEASURED_BAD_ENDS:
         exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind in _EXCEEDED)

@@ -213,6 +213,12 @@ def test_memory_that_others_hold():
         CauseKind.MEMORY_EXHAUSTED,
         "MemoryError: only 1 GiB was left on the machine; this process had 63 MiB (code cell 2, line 9)",
     )
+    for left, held in ((GIB * 2, 12 * GIB), (12 * GIB, 2 * GIB)):
+        check(
+            memory_error(available_memory_bytes=left, peak_footprint_bytes=int(12.5 * GIB), last_footprint_bytes=held),
+            CauseKind.MEMORY_EXHAUSTED,
+            "MemoryError: memory climbed to 12.5 GiB of the 14 GiB that others had left (code cell 2, line 9)",
+        )
     check(
         memory_error(
             "Unable to allocate 6.00 GiB for an array with shape (6442450944,) and data type uint8",

@@ -403,6 +403,14 @@ def test_an_end_without_evidence_gives_its_reason(outcome, kind, failed):
     check(judge(run(outcome=outcome), budget(PEAK_LIMIT), DEFAULT), kind, outcome.value, failed=failed)
 
 
+def test_the_runners_own_words_stand_where_nothing_was_observed():
+    evidence = Evidence(ready=False)
+    unclear = run(outcome=Outcome.NOT_STARTED, reason="the kernel answered in no known protocol", evidence=evidence)
+    assert judge(unclear, None, DEFAULT).headline == "the kernel answered in no known protocol"
+    clear = replace(unclear, evidence=replace(evidence, exit_code=3))
+    assert judge(clear, None, DEFAULT).headline == "kernel exited with code 3 before it was ready"
+
+
 def test_a_bad_end_is_diagnosed_and_exceeded_limits_are_noted():
     evidence = Evidence(cell_number=3, line=41, error=CellError(name="ValueError", value="short and clear"))
     ended = run(figure(PEAK, 634 * MIB), figure(Metric.WALL, 1.0), outcome=Outcome.FAILED, evidence=evidence)
