@@ -1,0 +1,3 @@
+"""Inputs of tests: nothing in here is a test of this project."""
+
+collect_ignore_glob = ["*"]
