@@ -98,14 +98,16 @@ def locate_cells(sources: Iterable[str], lines: Sequence[str], *, marked: bool) 
     starts = list(_starts(lines, marked=marked))
     cursor = 0
     for source in sources:
-        pieces = source.split("\n")
+        # Only lines that are not blank begin anything; blank ones in front of them still count as the cell's.
+        pieces = source.lstrip("\n").split("\n")
+        blank_count = len(source) - len(source.lstrip("\n"))
         found = next((index for index in range(cursor, len(starts)) if _matches(pieces, lines, starts[index][1])), None)
         if found is None or not source.strip():
             yield Place()
             continue
         opening, line = starts[found]
         cursor = found + 1
-        yield Place(line=line + 1, opening_line=opening + 1)
+        yield Place(line=line + 1 - blank_count, opening_line=opening + 1)
 
 
 def _starts(lines: Sequence[str], *, marked: bool) -> Iterable[tuple[int, int]]:

@@ -242,7 +242,7 @@ class _Builder:
 
 
 def _option_lines(lines: list[str]) -> tuple[list[str], int]:
-    """Give the YAML lines of a fence's options (``---`` block or ``:key: value`` lines) and how many lines they take."""
+    """Give the YAML lines of a fence's options (``---`` block or ``:key: value`` lines) and their number of lines."""
     if lines and lines[0].startswith("---"):
         for index, line in enumerate(lines[1:], start=1):
             if line.startswith("---"):

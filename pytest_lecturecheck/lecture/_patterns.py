@@ -18,9 +18,14 @@ def matches_path(pattern: str, relative: str) -> bool:
         pattern: ``*`` stays inside one folder, ``**`` does not, ``?`` is one character, ``[...]`` one of a set.
         relative: POSIX path from the folder of the book.
     """
+    parts = relative.split("/")
+    return any(matches_file(pattern, "/".join(parts[:count])) for count in range(1, len(parts) + 1))
+
+
+def matches_file(pattern: str, relative: str) -> bool:
+    """Tell whether a pattern names this very path; see :func:`matches_path`."""
     expression = _compiled(normalize("NFC", pattern.strip().removeprefix("./").rstrip("/")))
-    parts = normalize("NFC", relative).split("/")
-    return any(expression.fullmatch("/".join(parts[:count])) for count in range(1, len(parts) + 1))
+    return expression.fullmatch(normalize("NFC", relative)) is not None
 
 
 @cache

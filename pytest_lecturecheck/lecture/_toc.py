@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from unicodedata import normalize
 
-from pytest_lecturecheck.lecture._patterns import matches_path
+from pytest_lecturecheck.lecture._patterns import matches_file
 
 _FILE_KEYS: Final = ("root", "file")
 _GLOB_KEYS: Final = ("glob", "pattern")
@@ -37,7 +37,7 @@ class Toc:
         bare = path.with_suffix("").as_posix()
         if path.as_posix() in self.names or bare in self.names:
             return True
-        return any(matches_path(glob, path.as_posix()) or matches_path(glob, bare) for glob in self.globs)
+        return any(matches_file(glob, path.as_posix()) or matches_file(glob, bare) for glob in self.globs)
 
 
 def read_toc(value: object, *, origin: str) -> Toc:

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import pytest
+from made_pages import code, notebook, page
+
+from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.settings import NO_LIMIT, RunSettings
+
+CELL = "```{code-cell}\n1\n```\n"
+
+
+def _settings(folder, header: str) -> RunSettings:
+    path = page(folder, CELL, header=f"---\nfile_format: mystnb\n{header}---\n")
+    return read_lecture(path, name="lecture.md").settings
+
+
+def _fault(folder, header: str) -> str:
+    with pytest.raises(LectureReadError) as caught:
+        _settings(folder, header)
+    return str(caught.value)
+
+
+def test_every_key_of_our_own_table(tmp_path):
+    settings = _settings(
+        tmp_path,
+        "lecturecheck:\n  timeout: 90\n  total-timeout: 2 min\n  startup-timeout: 0\n  allow-errors: true\n"
+        "  run-in-temp: true\n  kernel: julia\n  skip: needs a GPU\n  declared-memory: 24 GB\n  declared-time: 12 hours\n",
+    )
+    names = {
+        "timeout_seconds": "timeout",
+        "total_timeout_seconds": "total-timeout",
+        "startup_timeout_seconds": "startup-timeout",
+        "allow_errors": "allow-errors",
+        "run_in_temp": "run-in-temp",
+        "kernel_name": "kernel",
+        "skip_reason": "skip",
+        "declared_memory_bytes": "declared-memory",
+        "declared_time_seconds": "declared-time",
+    }
+    assert settings == RunSettings(
+        timeout_seconds=90.0,
+        total_timeout_seconds=120.0,
+        startup_timeout_seconds=NO_LIMIT,
+        allow_errors=True,
+        run_in_temp=True,
+        kernel_name="julia",
+        skip_reason="needs a GPU",
+        declared_memory_bytes=24_000_000_000,
+        declared_time_seconds=43_200.0,
+        origins={name: f"front matter lecturecheck.{key}" for name, key in names.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "attribute", "value", "origin"),
+    [
+        ("execution:\n  timeout: 30\n", "timeout_seconds", 30.0, "execution.timeout"),
+        ("execution:\n  timeout: -1\n", "timeout_seconds", NO_LIMIT, "execution.timeout"),
+        ("execution:\n  timeout: null\n", "timeout_seconds", NO_LIMIT, "execution.timeout"),
+        ("execution:\n  allow_errors: true\n", "allow_errors", True, "execution.allow_errors"),
+        ("mystnb:\n  execution_timeout: 7.5\n", "timeout_seconds", 7.5, "mystnb.execution_timeout"),
+        ("mystnb:\n  execution_allow_errors: true\n", "allow_errors", True, "mystnb.execution_allow_errors"),
+        ("mystnb:\n  execution_in_temp: true\n", "run_in_temp", True, "mystnb.execution_in_temp"),
+        ("nbsphinx:\n  timeout: 5\n", "timeout_seconds", 5.0, "nbsphinx.timeout"),
+        ("nbsphinx:\n  allow_errors: false\n", "allow_errors", False, "nbsphinx.allow_errors"),
+        (
+            "mystnb:\n  execution_timeout: 1\nexecution:\n  timeout: 2\n",
+            "timeout_seconds",
+            2.0,
+            "execution.timeout",
+        ),
+        (
+            "execution:\n  timeout: 2\nlecturecheck:\n  timeout: 3\n",
+            "timeout_seconds",
+            3.0,
+            "lecturecheck.timeout",
+        ),
+    ],
+)
+def test_conventions(tmp_path, header, attribute, value, origin):
+    settings = _settings(tmp_path, header)
+    assert getattr(settings, attribute) == value
+    assert settings.origins == {attribute: f"front matter {origin}"}
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("lecturecheck:\n  skip: true\n", "lecturecheck.skip is true"),
+        ("lecturecheck:\n  skip: false\nexecute:\n  skip: true\n", ""),
+        ("execute:\n  skip: true\n", "execute.skip is true"),
+        ("execute:\n  skip: false\n", None),
+        ("skip_execution: true\n", "skip_execution is true"),
+        ("tags: [skip-execution]\n", "the notebook is tagged skip-execution"),
+        ("tags: economics\n", None),
+        ("nbreg:\n  skip: true\n", "nbreg.skip is true"),
+        ("nbreg:\n  skip: true\n  skip_reason: too slow\n", "too slow"),
+        ("nbsphinx:\n  execute: never\n", "nbsphinx.execute is never"),
+        ("nbsphinx:\n  execute: auto\n", None),
+        ("mystnb:\n  execution_mode: off\n", "mystnb.execution_mode is off"),
+        ("mystnb:\n  execution_mode: 'off'\n", "mystnb.execution_mode is off"),
+        ("mystnb:\n  execution_mode: force\n", ""),
+        ("mystnb:\n  execution_mode: force\nexecute:\n  skip: true\n", "execute.skip is true"),
+    ],
+)
+def test_reasons_to_skip(tmp_path, header, reason):
+    assert _settings(tmp_path, header).skip_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("header", "fault"),
+    [
+        (
+            "lecturecheck:\n  timeot: 3\n",
+            "4: front matter lecturecheck.timeot is not known; expected one of timeout, total-timeout, startup-timeout, "
+            "allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip",
+        ),
+        (
+            "lecturecheck: 3\n",
+            "3: front matter lecturecheck is 3; expected a table with timeout, total-timeout, startup-timeout, "
+            "allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip",
+        ),
+        (
+            "lecturecheck:\n  timeout: '90'\n",
+            "4: front matter lecturecheck.timeout is '90'; "
+            "expected a number of seconds or a duration such as '90 s' or '2 min'",
+        ),
+        (
+            "lecturecheck:\n  allow-errors: 'yes'\n",
+            "4: front matter lecturecheck.allow-errors is 'yes'; expected true or false",
+        ),
+        ("lecturecheck:\n  kernel: 3\n", "4: front matter lecturecheck.kernel is 3; expected the name of a kernel"),
+        ("lecturecheck:\n  skip: 3\n", "4: front matter lecturecheck.skip is 3; expected true, false or a reason"),
+        (
+            "execution:\n  timeout: soon\n",
+            "4: front matter execution.timeout is 'soon'; "
+            "expected a number of seconds (0, a negative number or null for no limit)",
+        ),
+        (
+            "execution:\n  timeout: true\n",
+            "4: front matter execution.timeout is True; "
+            "expected a number of seconds (0, a negative number or null for no limit)",
+        ),
+        (
+            "execution:\n  timeout: .nan\n",
+            "4: front matter execution.timeout is nan; "
+            "expected a number of seconds (0, a negative number or null for no limit)",
+        ),
+        (
+            "mystnb:\n  execution_mode: sometimes\n",
+            "4: front matter mystnb.execution_mode is 'sometimes'; expected one of off, auto, force, cache, inline",
+        ),
+    ],
+)
+def test_bad_values_name_file_line_and_key(tmp_path, header, fault):
+    assert _fault(tmp_path, header) == f"lecture.md:{fault}"
+
+
+@pytest.mark.parametrize(("key", "kind"), [("declared-memory", "size"), ("declared-time", "duration")])
+def test_bare_declared_figures_are_refused(tmp_path, key, kind):
+    start = f"lecture.md:4: front matter lecturecheck.{key} is not a {kind}: {kind} 24 is not "
+    assert _fault(tmp_path, f"lecturecheck:\n  {key}: 24\n").startswith(start)
+
+
+def test_sections_of_other_tools_in_another_shape_are_left_alone(tmp_path):
+    assert _settings(tmp_path, "execution: yes\nmystnb: [a]\nexecute: 3\nnbsphinx:\n") == RunSettings()
+
+
+def test_notebook_metadata(tmp_path):
+    path = notebook(tmp_path, code("1"), metadata={"lecturecheck": {"timeout": 5}, "tags": ["skip-execution"]})
+    assert read_lecture(path, name="lecture.ipynb").settings == RunSettings(
+        timeout_seconds=5.0,
+        skip_reason="the notebook is tagged skip-execution",
+        origins={
+            "timeout_seconds": "notebook metadata lecturecheck.timeout",
+            "skip_reason": "notebook metadata tags",
+        },
+    )
+
+
+def test_not_a_number_in_notebook_metadata_names_the_file(tmp_path):
+    path = notebook(tmp_path, code("1"), metadata={"execution": {"timeout": float("nan")}})
+    with pytest.raises(LectureReadError) as caught:
+        read_lecture(path, name="lecture.ipynb")
+    assert str(caught.value) == (
+        "lecture.ipynb: notebook metadata execution.timeout is nan; "
+        "expected a number of seconds (0, a negative number or null for no limit)"
+    )

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_pages import CASES, HEADER, page
+
+from pytest_lecturecheck.lecture.selection import Folders, explain_folder, is_candidate, is_copy_name
+
+
+def _items(folder: Path, **choice) -> list[str]:
+    folders = Folders()
+    found = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and is_candidate(path, **choice) and not folders.why_excluded(path, below=folder)
+    )
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+@pytest.mark.parametrize(
+    ("case", "items"),
+    [
+        ("A10-built-copies", ["lecture.ipynb"]),
+        ("A13-percent-scripts", ["lecture_percent.py"]),
+        ("A16-case-and-ext", ["UP.IPYNB"]),
+        ("B01-code-cells-without-header", ["headless.md"]),
+        ("B05-display-only-blocks", ["shown.md"]),
+    ],
+)
+def test_items_of_a_folder(case, items):
+    assert _items(CASES / case) == items
+
+
+def test_rmd_and_qmd_are_items_where_their_suffix_is_configured():
+    assert _items(CASES / "A16-case-and-ext", extra_suffixes=frozenset({".RMD", ".qmd"})) == [
+        "UP.IPYNB",
+        "lecture.Rmd",
+        "slides.qmd",
+    ]
+
+
+@pytest.mark.parametrize("name", ["lecture.Rmd", "slides.qmd"])
+def test_rmd_and_qmd_are_items_where_they_are_named(name):
+    assert is_candidate(CASES / "A16-case-and-ext" / name, explicit=True)
+
+
+def test_a_notebook_is_taken_by_its_name_alone(tmp_path):
+    assert is_candidate(tmp_path / "does-not-exist.ipynb")
+
+
+@pytest.mark.parametrize("name", ["a.nbconvert.ipynb", "a-checkpoint.ipynb"])
+def test_a_copy_is_no_item_unless_it_is_named(tmp_path, name):
+    assert is_copy_name(name)
+    assert not is_candidate(tmp_path / name)
+    assert is_candidate(tmp_path / name, explicit=True)
+
+
+def test_a_folder_that_was_named_is_searched_although_it_holds_copies():
+    build = CASES / "A10-built-copies" / "_build"
+    assert Folders().why_excluded(build / "jupyter_execute" / "lecture.ipynb", below=build / "jupyter_execute") == ""
+
+
+@pytest.mark.parametrize(
+    ("folder", "mark", "reason"),
+    [
+        ("_build", None, "_build holds the output of a book build"),
+        ("_site", None, "_site holds the output of a site build"),
+        ("jupyter_execute", None, "jupyter_execute holds executed copies of a book build"),
+        ("node_modules", None, "node_modules holds installed packages"),
+        ("site-packages", None, "site-packages holds installed packages"),
+        (".tox", None, ".tox is a hidden folder"),
+        (".ipynb_checkpoints", None, ".ipynb_checkpoints is a hidden folder"),
+        ("py311", "pyvenv.cfg", "py311 is an environment (it has pyvenv.cfg)"),
+        ("lectures-env", "conda-meta/history", "lectures-env is an environment (it has conda-meta)"),
+        ("build", None, ""),
+        ("lectures", None, ""),
+    ],
+)
+def test_folders_without_lectures(tmp_path, folder, mark, reason):
+    place = tmp_path / folder
+    place.mkdir()
+    if mark is not None:
+        (place / mark).parent.mkdir(exist_ok=True)
+        (place / mark).touch()
+    assert explain_folder(place) == reason
+
+
+def test_a_folder_deep_inside_an_excluded_one_is_excluded(tmp_path):
+    path = tmp_path / "_build" / "a" / "b" / "x.ipynb"
+    assert Folders().why_excluded(path, below=tmp_path) == "_build holds the output of a book build"
+
+
+EXAMPLE_IN_A_LONGER_FENCE = """\
+# How to write lectures
+
+````
+```{code-cell} python
+1 / 0
+```
+````
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_item"),
+    [
+        ("---\nfile_format: mystnb\n---\n", True),
+        ("---\nkernelspec:\n  name: python3\n---\n", True),
+        (HEADER, True),
+        (HEADER.replace("\n", "\r\n"), True),
+        ("\ufeff" + HEADER, True),
+        (HEADER.replace("myst", "markdown") + "```{code-cell}\n1\n```\n", False),
+        ("---\ntitle: words\n---\n# Title\n", False),
+        ("```{code-cell}\n1\n```\n", True),
+        ("````{note}\n```{code-cell}\n1\n```\n````\n", True),
+        (EXAMPLE_IN_A_LONGER_FENCE, False),
+        (EXAMPLE_IN_A_LONGER_FENCE.replace("````\n```{", "````md\n```{"), False),
+        ("````{code-block} md\n```{code-cell}\n1\n```\n````\n", False),
+        ("````{note}\nwords\n````\n\n```\n```{code-cell}\n```\n", False),
+        ("Write `{code-cell}` to run code.\n", False),
+        ("% ```{code-cell}\n% ```\n", False),
+        ("    ```{code-cell}\n    1\n    ```\n", False),
+    ],
+)
+def test_which_markdown_pages_are_items(tmp_path, text, is_item):
+    path = tmp_path / "page.md"
+    path.write_text(text, encoding="utf-8", newline="")
+    assert is_candidate(path) is is_item
+
+
+def test_a_page_in_utf_16_is_an_item_so_that_reading_it_can_say_so(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(HEADER, encoding="utf-16")
+    assert is_candidate(path)
+
+
+def test_a_page_that_cannot_be_opened_is_an_item_only_where_it_is_named(tmp_path):
+    assert not is_candidate(tmp_path / "gone.md")
+    assert is_candidate(tmp_path / "gone.md", explicit=True)
+
+
+def test_a_script_cut_into_cells_is_an_item_only_where_it_is_named_or_configured(tmp_path):
+    script = tmp_path / "cells.py"
+    script.write_text("import os\n# %%\nos.getcwd()\n", encoding="utf-8")
+    assert not is_candidate(script)
+    assert is_candidate(script, explicit=True)
+    assert is_candidate(script, extra_suffixes=frozenset({".py"}))
+
+
+def test_a_plain_script_is_no_item_even_where_it_is_named():
+    assert not is_candidate(CASES / "A13-percent-scripts" / "plain_script.py", explicit=True)
+
+
+@pytest.mark.parametrize("format_name", ["percent", "light", "sphinx", "hydrogen"])
+def test_scripts_with_a_header_are_items(tmp_path, format_name):
+    script = tmp_path / "test_lecture.py"
+    header = (
+        f"# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       format_name: {format_name}\n# ---\n"
+    )
+    script.write_text(header, encoding="utf-8")
+    assert is_candidate(script)
+
+
+def test_collection_loads_no_library_of_a_format(tmp_path):
+    page(tmp_path, "```{code-cell}\n1\n```\n")
+    shutil.copy(CASES / "A13-percent-scripts" / "lecture_percent.py", tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from pytest_lecturecheck.lecture.selection import is_candidate\n"
+        "import pytest_lecturecheck.lecture.reading, pytest_lecturecheck.lecture.book\n"
+        "assert all(is_candidate(path) for path in Path(sys.argv[1]).iterdir())\n"
+        "print(sorted({'nbformat', 'jupytext', 'yaml', 'markdown_it', 'nbclient'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
