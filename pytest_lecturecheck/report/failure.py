@@ -129,7 +129,7 @@ def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterato
     run, cause = entry.run, entry.verdict.cause
     error = _error(entry)
     if error is not None and error.traceback:
-        title = "Traceback of the kernel" + ("" if verbosity else " (condensed; whole with -v)")
+        title = "Traceback of the kernel" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
         yield title, _traceback(entry, error, width, verbosity)
     yield "Noticed in this run, and perhaps the reason", _findings(entry, width)
     if cause is not None:
@@ -150,7 +150,7 @@ def _error(entry: Entry) -> CellError | None:
 
 
 def _traceback(entry: Entry, error: CellError, width: int, verbosity: int) -> list[str]:
-    if verbosity:
+    if verbosity >= 1:
         return [f"{_INDENT}{row}".rstrip() for row in whole_traceback(error.traceback)]
     rows = condense_traceback(error.traceback, _lines_by_count(entry.run))
     return [line for row in rows for line in _fitted(cut(row, 1, _LINE_CHARS), width)]
@@ -206,7 +206,7 @@ def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
     cell = entry.focus
     if cell is None or entry.run.evidence is None or not cell.output_extract.strip():
         return []
-    limit = _OUTPUT_LINES_VERBOSE if verbosity else _OUTPUT_LINES
+    limit = _OUTPUT_LINES_VERBOSE if verbosity >= 1 else _OUTPUT_LINES
     rows = plain(cell.output_extract).strip("\n").split("\n")
     left_out = len(rows) - limit
     mark = [f"{_INDENT}[... {left_out} lines left out ...]"] if left_out > 0 else []

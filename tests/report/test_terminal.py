@@ -72,6 +72,17 @@ def test_a_coloured_summary_is_aligned_as_the_bare_one():
     assert any("\x1b[31mdied" in row for row in coloured)
 
 
+@pytest.mark.parametrize("verbosity", [-2, -1, 0])
+def test_a_quiet_session_gets_the_condensed_traceback(verbosity):
+    assert render_failure(failed(), verbosity=verbosity) == RENDERINGS["failed-80"]()
+
+
+@pytest.mark.parametrize("width", [0, 1, 10, 39])
+def test_absurd_widths_still_render(width):
+    assert render_failure(failed(), width=width).startswith(failed().verdict.headline)
+    assert render_summary(session(), width=width, colour=False)[-1].endswith("s")
+
+
 def test_the_failing_line_stands_out():
     rows = render_failure(failed(), colour=True).split("\n")
     assert "\x1b[1;31m>   43 | so.minimize(f, [1.0])\x1b[0m" in rows
