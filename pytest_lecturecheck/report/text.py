@@ -135,8 +135,9 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 def fold(text: str, width: int) -> list[str]:
     """Break one line into pieces of at most ``width`` columns, wherever that falls."""
-    pieces = []
+    pieces, width = [], max(1, width)
     while display_width(text) > width:
+        # A character wider than the width is a piece of its own: every turn takes something.
         piece = _take(text, width) or text[:1]
         pieces.append(piece)
         text = text[len(piece) :]
