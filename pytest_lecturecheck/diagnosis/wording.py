@@ -26,8 +26,8 @@ def one_line(text: str, longest: int = _LONGEST_TEXT) -> str:
     # Bounded before the work, not only after it: the text may be as long as a stranger likes.
     if len(text) > 8 * longest:
         text = f"{text[: 4 * longest]} ... {text[-4 * longest :]}"
-    spaced = " ".join(text.split())
-    clean = "".join(char for char in spaced if char == " " or not unicodedata.category(char).startswith("C"))
+    kept = (char for char in text if char.isspace() or not unicodedata.category(char).startswith("C"))
+    clean = " ".join("".join(kept).split())
     if len(clean) <= longest:
         return clean
     return f"{clean[: longest - _KEPT_END - 5]} ... {clean[-_KEPT_END:]}"

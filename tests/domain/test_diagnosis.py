@@ -68,7 +68,7 @@ def test_a_place_that_is_not_known_is_left_out():
 
 
 def test_text_of_an_error_is_made_fit_for_one_line():
-    value = "red \x1b[31mline\nnext\tone \N{RIGHT-TO-LEFT OVERRIDE}evil\udc80\x00"
+    value = "red \x1b[31mline\nnext\tone \N{RIGHT-TO-LEFT OVERRIDE}evil\udc80\x00\r\x1b"
     check(
         raised("Value\x07Error", value),
         CauseKind.CELL_ERROR,
