@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.lecture import _peek
-from pytest_lecturecheck.lecture._markdown import Fence, parse_blocks
+from pytest_lecturecheck.lecture._markdown import Fence, is_closed, parse_blocks
 from pytest_lecturecheck.lecture._notebook import make_code_cell, make_notebook, make_text_cell
 from pytest_lecturecheck.lecture._parsed import Parsed, Place, lift_jupyter, lift_lines
 from pytest_lecturecheck.lecture._text import refuse_conflict
@@ -93,7 +93,7 @@ def _chunks(body: str, *, name: str) -> Iterator[_Chunk]:
         match = _CHUNK.fullmatch(fence.info.strip())
         if match is None:
             continue
-        if fence.is_top and not lines[fence.last_line - 1].strip().startswith(fence.mark):
+        if fence.is_top and not is_closed(fence, lines):
             msg = f"chunk {fence.info.strip()} is opened here and never closed; close it with {fence.mark!r}"
             raise LectureReadError(name, fence.line, msg)
         yield _chunk(fence, match["language"].lower(), match["options"] or "", name=name)
@@ -172,7 +172,7 @@ def _document(metadata: Mapping[str, Any], body: str, chunks: list[_Chunk]) -> A
 
 def _place(chunk: _Chunk, default_skip: str) -> Place:
     return Place(
-        line=chunk.fence.line + 1,
+        line=chunk.fence.line + 1 if chunk.fence.content.strip() else None,
         opening_line=chunk.fence.line,
         skip_reason=chunk.skip_reason or default_skip,
         expects_error=chunk.may_fail,

@@ -109,7 +109,7 @@ def _major_version(data: Mapping[str, Any], *, name: str) -> int:
 
 def _upgrade(data: dict[str, Any], major: int, *, name: str) -> dict[str, Any]:
     """Convert an older notebook; nbformat's warnings and log lines about it stay inside."""
-    logger = logging.getLogger("nbformat")
+    logger = logging.getLogger("traitlets")  # where nbformat says that a notebook is not valid
     was_disabled, logger.disabled = logger.disabled, True
     try:
         with warnings.catch_warnings():
@@ -133,7 +133,7 @@ def _check_cells(data: dict[str, Any], *, name: str) -> None:
     number = 0
     for index, cell in enumerate(cells):
         kind = cell.get("cell_type") if isinstance(cell, dict) else None
-        if kind not in _CELL_TYPES:
+        if not isinstance(kind, str) or kind not in _CELL_TYPES:
             msg = f"cell {index + 1} has cell_type {kind!r}; expected 'code', 'markdown' or 'raw'"
             raise LectureReadError(name, None, msg)
         number += kind == "code"

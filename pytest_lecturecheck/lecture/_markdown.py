@@ -58,7 +58,10 @@ class Fence:
     @property
     def renders_body(self) -> bool:
         """Tell whether what is inside is Markdown again, and not shown as it is."""
-        return bool(self.directive) and self.directive not in _peek.VERBATIM_DIRECTIVES | {"code-cell", "raw-cell"}
+        if not self.directive:
+            # ":::" and ":::name" are blocks of text, not of code.
+            return self.mark.startswith(":")
+        return self.directive not in _peek.VERBATIM_DIRECTIVES | {"code-cell", "raw-cell"}
 
 
 def parse_blocks(text: str, *, colon_fences: bool = True) -> list[Token]:
@@ -111,7 +114,9 @@ def find_broken_fence(tokens: Iterable[Token], lines: Sequence[str]) -> tuple[in
             cure = f"close it with {fence.mark!r}"
             msg = f"fence {opening!r} is not closed before the code-cell at line {swallowed}; {cure}"
             return fence.line, msg
-        if token.type == "fence" and not _is_closed(fence, lines):
+        # An unclosed ":::" may be plain text where a book has no colon fences; it matters where it hides a cell.
+        matters = token.type == "fence" or _peek.CODE_CELL in fence.content
+        if matters and not is_closed(fence, lines):
             msg = f"fence {opening!r} is opened here and never closed; close it with {fence.mark!r}"
             return fence.line, msg
     return None
@@ -135,7 +140,8 @@ def _swallowed_cell(fence: Fence) -> int | None:
     return None
 
 
-def _is_closed(fence: Fence, lines: Sequence[str]) -> bool:
+def is_closed(fence: Fence, lines: Sequence[str]) -> bool:
+    """Tell whether a fence of the top level has a closing mark among the lines that were parsed."""
     last = lines[fence.last_line - 1] if fence.last_line <= len(lines) else ""
     closing = rf" {{0,3}}{re.escape(fence.mark[0])}{{{len(fence.mark)},}}[ \t]*"
     return fence.last_line > fence.line and re.fullmatch(closing, last) is not None

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_pages import CASES, code, notebook
 
@@ -103,6 +103,10 @@ def test_broken_files(name, fault):
         (
             '{"nbformat": 4, "cells": [{"cell_type": "sql"}]}',
             "x.ipynb: cell 1 has cell_type 'sql'; expected 'code', 'markdown' or 'raw'",
+        ),
+        (
+            '{"nbformat": 4, "cells": [{"cell_type": []}]}',
+            "x.ipynb: cell 1 has cell_type []; expected 'code', 'markdown' or 'raw'",
         ),
         (
             '{"nbformat": 4, "cells": [{"cell_type": "code", "source": 7}]}',
@@ -224,6 +228,7 @@ def test_a_format_that_is_not_read_is_named(tmp_path):
 SOURCES = st.lists(st.text(alphabet='ab "\\\n\té\u2028{}[]:,', max_size=30), max_size=5)
 
 
+@settings(deadline=None)
 @given(
     sources=SOURCES,
     indent=st.sampled_from([None, 0, 1, 4]),

@@ -134,6 +134,7 @@ def test_another_jupytext_format_is_refused(tmp_path):
         (":::{code-cell} python\n1\n:::\n", (_not_run("in a colon fence", 10),)),
         ("``` {code-cell} python\n1\n```\n", (_not_run("with a space in front of its name", 10),)),
         ("::::{note}\n```{code-cell}\n1\n```\n::::\n", (_nested(11),)),
+        (":::note\n```{code-cell}\n1\n```\n:::\n", (_nested(11),)),
         ("- item\n\n  ```{code-cell}\n  1\n  ```\n", (_nested(12),)),
         ("> ```{code-cell}\n> 1\n> ```\n", (_nested(10),)),
         ("<details>\n```{code-cell}\n1\n```\n</details>\n", (_nested(11),)),
@@ -179,6 +180,10 @@ def test_tilde_fences_run(tmp_path):
             "10: fence '```{note}' is not closed before the code-cell at line 13; close it with '```'",
         ),
         (
+            ":::\n```{code-cell}\na = 1\n```\n",
+            "10: fence ':::' is opened here and never closed; close it with ':::'",
+        ),
+        (
             "+++ half a thought\n",
             "10: block break '+++' is followed by 'half a thought'; expected nothing or a JSON object",
         ),
@@ -214,9 +219,11 @@ def test_broken_pages(tmp_path, body, fault):
             "3: front matter is not valid YAML: character '\\x07' is not allowed",
         ),
         (
-            "---\nfile_format: mystnb\na: &a [x, x, x, x, x, x, x, x, x]\n"
-            "b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\n"
-            "d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d, *d, *d]\n---\n",
+            (
+                "---\nfile_format: mystnb\na: &a [x, x, x, x, x, x, x, x, x]\n"
+                "b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\n"
+                "d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d, *d, *d]\n---\n"
+            ),
             "2: front matter is not valid YAML: holds more than 50000 values or 60 levels",
         ),
         (
@@ -319,6 +326,6 @@ def test_line_ends_of_windows(tmp_path):
 def test_an_odd_path_is_read(tmp_path):
     folder = tmp_path / "a[b]-c d"
     folder.mkdir()
-    path = page(folder, "```{code-cell}\n1\n```\n", name="étude – été.md")
-    lecture = read_lecture(path, name="a[b]-c d/étude – été.md")
-    assert lecture.name == "a[b]-c d/étude – été.md"
+    path = page(folder, "```{code-cell}\n1\n```\n", name="étude, été.md")
+    lecture = read_lecture(path, name="a[b]-c d/étude, été.md")
+    assert lecture.name == "a[b]-c d/étude, été.md"

@@ -25,7 +25,8 @@ def test_every_key_of_our_own_table(tmp_path):
     settings = _settings(
         tmp_path,
         "lecturecheck:\n  timeout: 90\n  total-timeout: 2 min\n  startup-timeout: 0\n  allow-errors: true\n"
-        "  run-in-temp: true\n  kernel: julia\n  skip: needs a GPU\n  declared-memory: 24 GB\n  declared-time: 12 hours\n",
+        "  run-in-temp: true\n  kernel: julia\n  skip: needs a GPU\n"
+        "  declared-memory: 24 GB\n  declared-time: 12 hours\n",
     )
     names = {
         "timeout_seconds": "timeout",
@@ -113,18 +114,24 @@ def test_reasons_to_skip(tmp_path, header, reason):
     [
         (
             "lecturecheck:\n  timeot: 3\n",
-            "4: front matter lecturecheck.timeot is not known; expected one of timeout, total-timeout, startup-timeout, "
-            "allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip",
+            (
+                "4: front matter lecturecheck.timeot is not known; expected one of timeout, total-timeout, "
+                "startup-timeout, allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip"
+            ),
         ),
         (
             "lecturecheck: 3\n",
-            "3: front matter lecturecheck is 3; expected a table with timeout, total-timeout, startup-timeout, "
-            "allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip",
+            (
+                "3: front matter lecturecheck is 3; expected a table with timeout, total-timeout, startup-timeout, "
+                "allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip"
+            ),
         ),
         (
             "lecturecheck:\n  timeout: '90'\n",
-            "4: front matter lecturecheck.timeout is '90'; "
-            "expected a number of seconds or a duration such as '90 s' or '2 min'",
+            (
+                "4: front matter lecturecheck.timeout is '90'; "
+                "expected a number of seconds or a duration such as '90 s' or '2 min'"
+            ),
         ),
         (
             "lecturecheck:\n  allow-errors: 'yes'\n",
@@ -134,18 +141,24 @@ def test_reasons_to_skip(tmp_path, header, reason):
         ("lecturecheck:\n  skip: 3\n", "4: front matter lecturecheck.skip is 3; expected true, false or a reason"),
         (
             "execution:\n  timeout: soon\n",
-            "4: front matter execution.timeout is 'soon'; "
-            "expected a number of seconds (0, a negative number or null for no limit)",
+            (
+                "4: front matter execution.timeout is 'soon'; "
+                "expected a number of seconds (0, a negative number or null for no limit)"
+            ),
         ),
         (
             "execution:\n  timeout: true\n",
-            "4: front matter execution.timeout is True; "
-            "expected a number of seconds (0, a negative number or null for no limit)",
+            (
+                "4: front matter execution.timeout is True; "
+                "expected a number of seconds (0, a negative number or null for no limit)"
+            ),
         ),
         (
             "execution:\n  timeout: .nan\n",
-            "4: front matter execution.timeout is nan; "
-            "expected a number of seconds (0, a negative number or null for no limit)",
+            (
+                "4: front matter execution.timeout is nan; "
+                "expected a number of seconds (0, a negative number or null for no limit)"
+            ),
         ),
         (
             "mystnb:\n  execution_mode: sometimes\n",

@@ -1,0 +1,137 @@
+"""What holds for every text: a fault is told as a fault, a visible cell is never lost in silence, lines are right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_pages import HEADER
+
+from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.finding import FindingKind
+from pytest_lecturecheck.lecture._chunks import parse_chunks
+from pytest_lecturecheck.lecture._ipynb import parse_ipynb
+from pytest_lecturecheck.lecture._jupytext import parse_script
+from pytest_lecturecheck.lecture._myst import parse_myst
+from pytest_lecturecheck.lecture._parsed import Parsed
+from pytest_lecturecheck.lecture._peek import find_code_cells, split_front_matter
+from pytest_lecturecheck.lecture._sphinx_conf import read_constants
+from pytest_lecturecheck.lecture._toc import read_toc
+from pytest_lecturecheck.lecture.model import LectureFormat
+
+HERE = Path(__file__).parent
+# No deadline: a busy machine is no fault of the code.
+QUICK = settings(deadline=None, max_examples=60)
+PIECES = st.sampled_from(
+    [
+        "```{code-cell} python", "```{code-cell}", "``` {code-cell}", "````{note}", "```{note}", "```",
+        "````", "~~~", "~~~{code-cell}", ":::{code-cell}", ":::", "::::{tip}", "::::", "```python", "````md", "- item", "  ",
+        "", "> quote", ":tags: [a]", ":tags: [", "---", "x: 1",
+        "+++", '+++ {"a": 1}', "+++ x", "% remark", "<div>", "</div>",
+        "a = 1", "    b = 2", "\tc", "\x0c", "\x00", "# %%", "```{python}", "#| eval: false", "é", "<<<<<<< a",
+        "=======", ">>>>>>> b",
+    ]
+)  # fmt: skip
+PAGES = st.lists(PIECES, max_size=16).map("\n".join)
+
+
+def _check_lines(text: str, parsed: Parsed) -> None:
+    lines = text.split("\n")
+    cells = [cell for cell in parsed.document.cells if cell.cell_type == "code"]
+    assert len(cells) == len(parsed.places)
+    for cell, place in zip(cells, parsed.places, strict=True):
+        if place.line is not None and "\x0c" not in text and "\x00" not in text and "\t" not in text:
+            assert cell.source.split("\n")[0].strip() == lines[place.line - 1].strip()
+
+
+@QUICK
+@given(body=PAGES)
+def test_no_cell_of_a_myst_page_is_lost_in_silence(body):
+    text = HEADER + body
+    try:
+        parsed = parse_myst(text, path=HERE / "x.md", name="x.md", root=HERE)
+    except LectureReadError:
+        return
+    _check_lines(text, parsed)
+    dropped = {FindingKind.NESTED_CELL, FindingKind.NOT_RUN}
+    told = len(parsed.places) + sum(finding.kind in dropped for finding in parsed.findings)
+    # Quotes, lists, HTML and spaces hide fences from the cheap look or give them another end: nothing is claimed there.
+    hiding = ("<", "- item", "> quote", "``` {", "\x0c", "\x00", "+++", "% ", "---", "    b", "\t", "#", "  ")
+    if not any(piece in body for piece in hiding):
+        assert told >= (1 if next(find_code_cells(body), None) is not None else 0)
+
+
+@QUICK
+@given(body=PAGES)
+def test_any_page_without_a_header_is_read_or_refused(body):
+    try:
+        parsed = parse_myst(body, path=HERE / "x.md", name="x.md", root=HERE)
+    except LectureReadError:
+        return
+    if split_front_matter(body) is None:
+        assert parsed.places == ()
+
+
+@QUICK
+@given(body=PAGES, form=st.sampled_from([LectureFormat.QUARTO, LectureFormat.RMARKDOWN]))
+def test_any_document_of_chunks_is_read_or_refused(body, form):
+    try:
+        parsed = parse_chunks(body, name="x", form=form)
+    except LectureReadError:
+        return
+    _check_lines(body, parsed)
+
+
+@QUICK
+@given(body=PAGES)
+def test_any_script_is_read_or_refused(body):
+    try:
+        parsed = parse_script("# %%\n" + body, name="x.py")
+    except LectureReadError:
+        return
+    assert len(parsed.places) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["cells", "metadata", "source", "cell_type", "id", "nbformat", "worksheets", "input", "tags"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@QUICK
+@given(data=JSON, major=st.sampled_from([2, 3, 4]), cells=st.lists(JSON, max_size=3))
+def test_any_json_is_read_or_refused(data, major, cells):
+    made = [{"cell_type": "code", **cell} if isinstance(cell, dict) else cell for cell in cells]
+    top = {"nbformat": major, "cells": made, "metadata": {}}
+    text = json.dumps({**top, **data} if isinstance(data, dict) else data)
+    try:
+        parsed = parse_ipynb(text, name="x.ipynb")
+    except LectureReadError:
+        return
+    assert len(parsed.places) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
+
+
+@QUICK
+@given(value=JSON)
+def test_any_table_of_contents_is_read(value):
+    assert read_toc(value, origin="_toc.yml").holds("a.md") in {True, False}
+
+
+@QUICK
+@given(text=st.text(alphabet="abn_=[](){}'\"\n :.,1\x00", max_size=40))
+def test_any_conf_py_is_read_or_left_alone(text):
+    constants = read_constants(text)
+    if constants is not None:
+        assert all(name in text for name in constants[0])
