@@ -215,7 +215,7 @@ class LinuxProbe:
             self._window.had_children = True
             members = self._tree.read_members()
             self._members_bytes, self._process_count = members.bound_bytes, 1 + members.process_count
-            self._window.process_count = max(self._window.process_count, self._process_count)
+            self._window.child_bytes = max(self._window.child_bytes, members.largest_bytes)
         elif self._process_count > 1:
             self._members_bytes, self._process_count, self._tree_bytes = 0, 1, None
 
@@ -265,7 +265,6 @@ class LinuxProbe:
         was_alive = self._window.is_complete
         is_reset = is_cell and was_alive and self._reset_file.write(_RESET_HIGH_WATERMARK)
         self._window = Window(is_mark_reset=is_reset, had_children=self._process_count > 1, is_complete=was_alive)
-        self._window.process_count = self._process_count
         self._window_usage = self._usage
         self._window_start_at = time.perf_counter()
         self._window_start_bytes = self._footprint_bytes() if was_alive else None

@@ -33,10 +33,12 @@ class MemberSum:
 
     Attributes:
         bound_bytes: resident and swapped pages; shared ones count several times, so this is an upper bound.
+        largest_bytes: the same of the largest process: the tree holds at least that.
         process_count: processes in the sum.
     """
 
     bound_bytes: int
+    largest_bytes: int
     process_count: int
 
 
@@ -107,19 +109,20 @@ class ProcessTree:
 
     def read_members(self) -> MemberSum:
         """Read the memory of all members, and forget those that have ended."""
-        bound_bytes = 0
+        bound_bytes = largest_bytes = 0
         for index, (pid, file) in enumerate(list(self._members.items())):
             text = file.read() if index < _KEPT_FILES else read_once(f"{self._root}/{pid}/status")
             status = parse_status(text) if text is not None else None
             if status is not None:
                 bound_bytes += status.rss_bytes + status.swap_bytes
+                largest_bytes = max(largest_bytes, status.rss_bytes + status.swap_bytes)
                 continue
             if text is not None:
                 # A zombie holds no memory; it stays in the lists until it is waited for.
                 self._zombies.add(pid)
             self._strays.discard(pid)
             self._members.pop(pid).close()
-        return MemberSum(bound_bytes=bound_bytes, process_count=len(self._members))
+        return MemberSum(bound_bytes=bound_bytes, largest_bytes=largest_bytes, process_count=len(self._members))
 
     def close(self) -> None:
         """Close all files; safe to call twice."""

@@ -44,7 +44,7 @@ class Window:
         sampled_rss_bytes: highest resident size of the kernel in one reading; ``None`` without any.
         swap_bytes: most that the kernel had in swap in one reading.
         had_children: whether any other process of the tree lived in the window.
-        process_count: most processes seen at once.
+        child_bytes: highest sum of resident and swapped pages of a single other process in one reading.
         pss_bytes: highest footprint of the whole tree (proportional sizes, swap included) in one reading, or ``None``.
         pss_swap_bytes: most that the whole tree had in swap in one reading.
         pss_process_count: processes in the reading that gave ``pss_bytes``.
@@ -58,7 +58,7 @@ class Window:
     sampled_rss_bytes: int | None = None
     swap_bytes: int = 0
     had_children: bool = False
-    process_count: int = 1
+    child_bytes: int = 0
     pss_bytes: int | None = None
     pss_swap_bytes: int = 0
     pss_process_count: int = 0
@@ -94,7 +94,7 @@ class Window:
     @property
     def floor_bytes(self) -> int:
         """Give a footprint that the tree surely reached."""
-        return max(self.low_bytes, self.pss_bytes or 0)
+        return max(self.low_bytes, self.child_bytes, self.pss_bytes or 0)
 
 
 _NO_SWAP: Final = Measurement(metric=Metric.PEAK_SWAP, value=0, method=Method.EXACT, source="the machine has no swap")
@@ -175,6 +175,8 @@ def _not_reset_text(bound_bytes: int) -> str:
 
 def _floor_source(window: Window, instrument: Instrument) -> str:
     every = f"every {instrument.interval_seconds * 1000:.0f} ms"
+    if window.child_bytes > max(window.low_bytes, window.pss_bytes or 0):
+        return f"VmRSS of the largest child process, {every}"
     if window.pss_bytes is not None and window.pss_bytes >= window.low_bytes:
         return f"PSS of {window.pss_process_count} process{'es' * (window.pss_process_count != 1)}, {every}"
     own = "VmHWM of the kernel process" if window.owns_mark else f"VmRSS of the kernel process, {every}"
@@ -224,7 +226,7 @@ class LectureWindow:
         self._high_bytes = max(self._high_bytes, window.high_bytes)
         whole.is_complete = whole.is_complete and window.is_complete
         whole.had_children = whole.had_children or window.had_children
-        whole.process_count = max(whole.process_count, window.process_count)
+        whole.child_bytes = max(whole.child_bytes, window.child_bytes)
 
     def add_last(self, window: Window) -> None:
         """Take in the stretch after the last cell."""

@@ -1,0 +1,39 @@
+"""Stand-ins for the ports, one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_lecturecheck.metric import Metric, Reading
+from pytest_lecturecheck.probe.port import CellReadings, Snapshot
+
+
+class FakeProbe:
+    """A probe that says what it was told to say, and keeps what it was told."""
+
+    def __init__(
+        self,
+        cells: Sequence[CellReadings] = (),
+        lecture: Mapping[Metric, Reading] | None = None,
+        last: Snapshot | None = None,
+    ):
+        self.cells = list(cells)
+        self.lecture = lecture or {}
+        self.last = last
+        self.calls: list[str] = []
+
+    def begin_cell(self) -> None:
+        self.calls.append("begin")
+
+    def end_cell(self) -> CellReadings:
+        """Give the next scripted cell; empty readings when the script has run out."""
+        self.calls.append("end")
+        return self.cells.pop(0) if self.cells else CellReadings(readings={})
+
+    def snapshot(self) -> Snapshot | None:
+        self.calls.append("snapshot")
+        return self.last
+
+    def close(self) -> Mapping[Metric, Reading]:
+        self.calls.append("close")
+        return self.lecture
