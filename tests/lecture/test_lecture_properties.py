@@ -27,8 +27,8 @@ QUICK = settings(deadline=None, max_examples=60)
 PIECES = st.sampled_from(
     [
         "```{code-cell} python", "```{code-cell}", "``` {code-cell}", "````{note}", "```{note}", "```",
-        "````", "~~~", "~~~{code-cell}", ":::{code-cell}", ":::", "::::{tip}", "::::", "```python", "````md", "- item", "  ",
-        "", "> quote", ":tags: [a]", ":tags: [", "---", "x: 1",
+        "````", "~~~", "~~~{code-cell}", ":::{code-cell}", ":::", "::::{tip}", "::::", "```python",
+        "````md", "- item", "  ", "", "> quote", ":tags: [a]", ":tags: [", "---", "x: 1",
         "+++", '+++ {"a": 1}', "+++ x", "% remark", "<div>", "</div>",
         "a = 1", "    b = 2", "\tc", "\x0c", "\x00", "# %%", "```{python}", "#| eval: false", "é", "<<<<<<< a",
         "=======", ">>>>>>> b",
