@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
@@ -16,13 +16,40 @@ if TYPE_CHECKING:
 
     from pytest_lecturecheck.lecture.model import Lecture
     from pytest_lecturecheck.report.entry import Entry
-    from pytest_lecturecheck.session import LectureCheckSession
 
-ITEM_NAME = "lecture"
+SESSION_PLUGIN: Final = "lecturecheck_session"
+"""Name under which the session object is registered."""
+
+ITEM_NAME: Final = "lecture"
 """Name of a lecture's item behind its path (``lectures/intro.md::lecture``)."""
 
 entry_key = pytest.StashKey[list["Entry"]]()
 """The item's entries, in the order of its runs."""
+
+
+class LectureSession(Protocol):
+    """What an item needs from the session."""
+
+    def read(self, path: Path, name: str) -> Lecture:
+        """Read a lecture's file."""
+
+    def why_not_run(self, lecture: Lecture) -> str:
+        """Say why a lecture is not run, or give an empty string."""
+
+    def skip(self, lecture: Lecture, reason: str) -> Entry:
+        """Give the entry of a lecture that is not run."""
+
+    def run(self, lecture: Lecture) -> Iterator[Entry]:
+        """Run a lecture as often as asked for."""
+
+    def properties(self, entry: Entry) -> list[tuple[str, str]]:
+        """Give an entry's figures as JUnit properties."""
+
+    def worst(self, entries: Sequence[Entry]) -> Entry:
+        """Choose the entry that speaks for an item."""
+
+    def failure_text(self, entry: Entry, lecture: Lecture | None) -> str:
+        """Render what pytest shows for a failed item."""
 
 
 class LectureFailure(Exception):  # noqa: N818 - a failed comparison, as an AssertionError is; not a defect of the plugin
@@ -48,9 +75,9 @@ class LectureItem(pytest.Item):
     lecture: Lecture | None = None
 
     @property
-    def session_plugin(self) -> LectureCheckSession:
+    def session_plugin(self) -> LectureSession:
         """Give the session object that holds settings and budgets."""
-        plugin: LectureCheckSession = self.config.pluginmanager.getplugin("lecturecheck_session")
+        plugin: LectureSession = self.config.pluginmanager.getplugin(SESSION_PLUGIN)
         return plugin
 
     @property
@@ -112,8 +139,8 @@ class LectureItem(pytest.Item):
         self, excinfo: pytest.ExceptionInfo[BaseException], headline: str, text: str, line: int | None
     ) -> Any:
         # pytest's own representation travels through xdist and into JUnit; only its words are replaced.
-        representation: Any = excinfo.getrepr(style="value")
-        representation.reprtraceback.reprentries[0].lines[:] = [f"{row}\n" for row in text.split("\n")]
+        representation: Any = excinfo.getrepr(style="value", chain=False)
+        representation.reprtraceback.reprentries[0].lines[:] = text.split("\n")
         representation.reprcrash.message = headline
         representation.reprcrash.path = self.lecture_name
         representation.reprcrash.lineno = line or 1

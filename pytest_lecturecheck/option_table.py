@@ -1,8 +1,8 @@
 """
 The table of options, from which the command line, the settings file and their help are made.
 
-Loaded at every start of pytest where the package is installed, so it holds words only and imports next to nothing; what the
-values mean is in :mod:`pytest_lecturecheck.options`.
+Loaded at every start of pytest where the package is installed, so it holds words only and imports next to nothing;
+what the values mean is in :mod:`pytest_lecturecheck.options`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ OPTIONS: Final = (
     ),
     Option(
         name="strict",
-        help="fail for a missing budget, a metric that could not be measured, a failed shell line, an expected error that "
+        help="fail for a missing budget, a metric that was not measured, a failed shell line, an expected error that "
         "did not come",
     ),
     Option(

@@ -1,8 +1,9 @@
 """
 What the options mean: values are read, checked and laid over each other.
 
-Precedence: lecture's own metadata > command line > settings file > book configuration > default. Session-wide settings end in
-:class:`SessionSettings`, those of a lecture in layers of :class:`~pytest_lecturecheck.settings.RunSettings`.
+Precedence: lecture's own metadata > command line > settings file > book configuration > default. Session-wide
+settings end in :class:`SessionSettings`, those of a lecture in layers of
+:class:`~pytest_lecturecheck.settings.RunSettings`.
 """
 
 from __future__ import annotations

@@ -93,6 +93,13 @@ class Machine:
         return min(self.ram_bytes, self.memory_limit_bytes)
 
     @property
+    def usable_memory_source(self) -> str:
+        """Say what sets :attr:`usable_memory_bytes`."""
+        if self.memory_limit_bytes is None or self.memory_limit_bytes > self.ram_bytes:
+            return "RAM"
+        return self.memory_limit_source
+
+    @property
     def time_class(self) -> tuple[str, str, int, tuple[str, ...]]:
         """Give what must be equal for two times to be compared."""
         return (self.architecture, self.cpu, self.core_count, self.accelerators)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -16,8 +19,9 @@ from pytest_lecturecheck import hookspecs, scheduling
 from pytest_lecturecheck.arguments import Arguments, read_arguments
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.live import LiveLine
-from pytest_lecturecheck.nodes import LectureFile, LectureItem, entry_key
+from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.lecture.model import Lecture
     from pytest_lecturecheck.settings import RunSettings
 
-PLUGIN_NAME: Final = "lecturecheck_session"
 _DEFAULT_WIDTH: Final = 100
 _REPORT_KEY: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
@@ -56,7 +59,7 @@ def register(config: pytest.Config) -> None:
         raise pytest.UsageError(msg) from exc
     session = LectureCheckSession(config, settings, results)
     config.pluginmanager.add_hookspecs(hookspecs)
-    config.pluginmanager.register(session, PLUGIN_NAME)
+    config.pluginmanager.register(session, SESSION_PLUGIN)
     if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(scheduling.WorkerOrders(session.orders, session.note_worker_progress))
 
@@ -124,7 +127,9 @@ class LectureCheckSession:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
         """Collect lectures; a lecture that looks like a test module is a lecture only."""
         collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
-        if not self.collection.is_lecture(file_path):
+        with self._library_path():
+            is_lecture = self.collection.is_lecture(file_path)
+        if not is_lecture:
             return collectors  # type: ignore[return-value]
         others = [item for item in collectors if not isinstance(item, pytest.Module)]
         return [*others, LectureFile.from_parent(parent, path=file_path)]  # type: ignore[return-value]
@@ -141,36 +146,42 @@ class LectureCheckSession:
 
     def read(self, path: Path, name: str) -> Lecture:
         """Read a lecture's file; errors are those of :func:`~pytest_lecturecheck.lecture.reading.read_lecture`."""
-        from pytest_lecturecheck import execution  # noqa: PLC0415 - loads nbformat and nbclient; not for collection
+        with self._library_path():
+            lecture: Lecture = self._execution.read_lecture(path, name=name, root=self.config.rootpath)
+        return lecture
 
-        return execution.read_lecture(path, name=name, root=self.config.rootpath)
+    def _library_path(self) -> AbstractContextManager[None]:
+        return library_path(self.config.rootpath, self.config.invocation_params.dir)
+
+    @functools.cached_property
+    def _execution(self) -> ModuleType:
+        """Load nbformat, nbclient and the like when the first lecture runs, not for collection."""
+        with self._library_path():
+            from pytest_lecturecheck import execution  # noqa: PLC0415 - see above
+
+            return execution
 
     def settings_of(self, lecture: Lecture) -> RunSettings:
         """Resolve a lecture's settings."""
-        from pytest_lecturecheck import execution  # noqa: PLC0415 - as above
-
-        return execution.resolve_settings(
+        settings: RunSettings = self._execution.resolve_settings(
             lecture,
             command_line=self.settings.command_line,
             file=self.settings.file,
             book=self.collection.book_settings(lecture.path),
         )
+        return settings
 
     def why_not_run(self, lecture: Lecture) -> str:
         """Say why a lecture is not run, or give an empty string."""
         if reason := self.settings_of(lecture).skip_reason:
             return reason
         if not lecture.has_work:
-            from pytest_lecturecheck import execution  # noqa: PLC0415 - as above
-
-            return f"nothing to run: {execution.nothing_to_run(lecture)}"
+            return f"nothing to run: {self._execution.nothing_to_run(lecture)}"
         return ""
 
     def skip(self, lecture: Lecture, reason: str) -> Entry:
         """Give the entry of a lecture that is not run."""
-        from pytest_lecturecheck import execution  # noqa: PLC0415 - as above
-
-        run = execution.skipped_run(lecture, self.platform, self.machine, reason)
+        run = self._execution.skipped_run(lecture, self.platform, self.machine, reason)
         return Entry(run=run, verdict=self.results.judge(run, Policy()))
 
     def run(self, lecture: Lecture) -> Iterator[Entry]:
@@ -196,15 +207,14 @@ class LectureCheckSession:
 
     def _bench(self) -> Workbench:
         if self._workbench is None:
-            from pytest_lecturecheck.execution import Workbench  # noqa: PLC0415 - as above
-
-            self._workbench = Workbench(
+            self._workbench = self._execution.Workbench(
                 platform=self.platform,
                 machine=self.machine,
                 on_progress=self._note_progress,
                 on_wait=self._show_progress,
             )
-        return self._workbench
+        bench: Workbench = self._workbench
+        return bench
 
     @staticmethod
     def worst(entries: Sequence[Entry]) -> Entry:
@@ -223,7 +233,7 @@ class LectureCheckSession:
             source = next((cell.source for cell in lecture.cells if cell.number == entry.focus.number), "")
         return terminal.render_failure(
             entry,
-            source_lines=source.splitlines(),
+            source_lines=source.rstrip("\n").split("\n") if source else (),
             colour=bool(self._orders.get("colour")),
             width=int(self._orders.get("width", _DEFAULT_WIDTH)),
             verbosity=self.config.get_verbosity(),
@@ -266,7 +276,12 @@ class LectureCheckSession:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         """Let the report carry the item's entries; as one text, which is what survives every transport."""
         report: Any = yield
-        if isinstance(item, LectureItem) and (call.when == "call" or (call.when == "setup" and report.skipped)):
+        if not isinstance(item, LectureItem):
+            return report  # type: ignore[no-any-return]
+        if call.when == "setup" and call.excinfo is not None and call.excinfo.errisinstance(LectureCheckError):
+            # pytest asks an item for its failure text only when the test itself failed.
+            report.longrepr = item.repr_failure(call.excinfo)
+        if call.when == "call" or (call.when == "setup" and report.skipped):
             entries = item.stash.get(entry_key, [])
             if entries:
                 setattr(report, _REPORT_KEY, self.results.dump(entries))

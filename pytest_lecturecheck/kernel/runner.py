@@ -252,7 +252,7 @@ class _LectureRun:
             last_footprint_age_seconds=snapshot.age_seconds if snapshot is not None else None,
             available_memory_bytes=self.ports.available_memory(),
             limit_memory_bytes=machine.usable_memory_bytes,
-            limit_source=machine.memory_limit_source,
+            limit_source=machine.usable_memory_source,
             swap_bytes=machine.swap_bytes,
             machine=machine.architecture,
         )

@@ -19,6 +19,7 @@ FindMarked = Callable[[str], Iterable[int]]
 
 _KILL_ROUNDS: Final = 50
 _ROUND_SECONDS: Final = 0.02
+_GRACE_ROUNDS: Final = 15
 _REAP_SECONDS: Final = 5.0
 
 
@@ -48,6 +49,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     leftovers: dict[int, Leftover] = {}
     kernel_pid = kernel.pid
     suspects: set[int] = set()
+    await _let_helpers_end(kernel, find_marked)
     for _ in range(_KILL_ROUNDS):
         found = _living(kernel, find_marked, suspects)
         if not found:
@@ -61,6 +63,16 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
         await asyncio.sleep(_ROUND_SECONDS)
     await wait_exit(kernel, _REAP_SECONDS)
     return tuple(leftovers.values())
+
+
+async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked) -> None:
+    """Give helper processes that end by themselves with the kernel (multiprocessing's resource tracker) the time to."""
+    if not kernel.provisioner.ended.done():
+        return
+    for _ in range(_GRACE_ROUNDS):
+        if not _living(kernel, find_marked, set()):
+            return
+        await asyncio.sleep(_ROUND_SECONDS)
 
 
 def _living(kernel: Kernel, find_marked: FindMarked, suspects: set[int]) -> list[psutil.Process]:

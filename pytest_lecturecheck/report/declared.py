@@ -20,8 +20,6 @@ def render_declared(declared_bytes: int, machine: Machine) -> list[str]:
     if machine.memory_limit_bytes is not None and machine.memory_limit_bytes <= usable:
         source = f" (limited by {machine.memory_limit_source})"
     if usable < declared_bytes:
-        return [
-            f"declared memory {declared_text}: this run has only {usable_text}{source}; a lecture that needs what is "
-            "declared cannot pass here"
-        ]
+        head = f"declared memory {declared_text}: this run has only {usable_text}{source}"
+        return [f"{head}; a lecture that needs what is declared cannot pass here"]
     return [f"declared memory {declared_text}: this run has {usable_text}{source}"]

@@ -75,10 +75,10 @@ def with_normal_keys(budgets: PlatformBudgets) -> PlatformBudgets:
     return replace(budgets, lectures=entries)
 
 
-def describe_entry(entry: LectureBudget, tolerance: Tolerance) -> tuple[Rows, Rows, Rows]:
+def describe_entry(entry: LectureBudget, tolerance: Tolerance) -> tuple[Rows, Rows | None, Rows | None]:
     """Give everything that a file holds of an entry, as text: two entries alike in this are one to the file."""
-    machine = machine_rows(entry.machine) if entry.machine else {}
-    software = software_rows(entry.software) if entry.software else {}
+    machine = machine_rows(entry.machine) if entry.machine else None
+    software = software_rows(entry.software) if entry.software else None
     return entry_rows(entry, tolerance, {}), machine, software
 
 

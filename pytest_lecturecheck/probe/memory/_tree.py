@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -217,20 +217,34 @@ class ProcessTree:
         return seen
 
 
-def read_proportional_sizes(pids: Iterable[int], proc_root: str) -> ProportionalSizes | None:
+def read_proportional_sizes(pids: Collection[int], proc_root: str) -> ProportionalSizes | None:
     """
     Add up the proportional sizes of processes; ``None`` where none can be read.
 
-    The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that is gone or may not
-    be read is left out, so the sum is never too high.
+    The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that is gone or may not be
+    read is left out. The processes run on meanwhile, and a page that one of them maps or leaves in the middle may be
+    counted with two different shares: by so much as resident sizes have moved, the sum is taken lower. So it is never too
+    high.
     """
+    before = _plain_sizes(pids, proc_root)
     texts = (read_once(f"{proc_root}/{pid}/smaps_rollup") for pid in pids)
     found = [sizes for text in texts if text is not None and (sizes := parse_smaps_rollup(text)) is not None]
+    after = _plain_sizes(pids, proc_root)
     if not found:
         return None
+    moved_bytes = sum(abs(after[pid] - before[pid]) for pid in pids)
+    pss_bytes = sum(item.pss_bytes for item in found)
     return ProportionalSizes(
-        pss_bytes=sum(item.pss_bytes for item in found), swap_bytes=sum(item.swap_bytes for item in found)
+        pss_bytes=max(0, pss_bytes - moved_bytes), swap_bytes=sum(item.swap_bytes for item in found)
     )
+
+
+def _plain_sizes(pids: Iterable[int], proc_root: str) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for pid in pids:
+        status = parse_status(read_once(f"{proc_root}/{pid}/status") or b"")
+        sizes[pid] = status.rss_bytes if status is not None else 0
+    return sizes
 
 
 def _numbers_in(folder: str) -> list[int]:

@@ -1,0 +1,38 @@
+"""
+Import libraries, not files that lie beside lectures.
+
+pytest puts folders of tests (and ``python -m pytest`` the current one) on ``sys.path``. A lecture folder is full of
+files with names like ``notebook.py`` or ``yaml.py``, and libraries that are loaded late would find those first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def library_path(*folders: Path) -> Iterator[None]:
+    """
+    Hide ``folders``, and what lies under them, from ``sys.path``.
+
+    Environments stay visible wherever they are: what lies under ``sys.prefix`` or in a ``site-packages`` folder is
+    never hidden.
+    """
+    saved = sys.path[:]
+    sys.path[:] = [entry for entry in saved if not _is_hidden(entry, folders)]
+    try:
+        yield
+    finally:
+        sys.path[:] = saved
+
+
+def _is_hidden(entry: str, folders: tuple[Path, ...]) -> bool:
+    path = Path(entry).absolute()
+    if entry and (
+        "site-packages" in path.parts or path.is_relative_to(sys.prefix) or path.is_relative_to(sys.base_prefix)
+    ):
+        return False
+    return not entry or any(path.is_relative_to(folder) for folder in folders)
