@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -217,22 +217,22 @@ class ProcessTree:
         return seen
 
 
-def read_proportional_sizes(pids: Collection[int], proc_root: str) -> ProportionalSizes | None:
+def read_proportional_sizes(pids: Iterable[int], proc_root: str) -> ProportionalSizes | None:
     """
-    Add up the proportional sizes of processes; ``None`` where none can be read.
+    Add up the proportional sizes of processes; ``None`` where that cannot be had.
 
-    The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that is gone or may not be
-    read is left out. The processes run on meanwhile, and a page that one of them maps or leaves in the middle may be
-    counted with two different shares: by so much as resident sizes have moved, the sum is taken lower. So it is never too
-    high.
+    The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that may not be read is
+    left out. The processes run on meanwhile, and a page that one of them maps or leaves in the middle can be counted with
+    two different shares. So the sum is taken lower by as much as resident sizes have moved, and thrown away where a
+    process ended, because nobody knows what that one had mapped. What remains is not too high.
     """
     before = _plain_sizes(pids, proc_root)
-    texts = (read_once(f"{proc_root}/{pid}/smaps_rollup") for pid in pids)
+    texts = (read_once(f"{proc_root}/{pid}/smaps_rollup") for pid in before)
     found = [sizes for text in texts if text is not None and (sizes := parse_smaps_rollup(text)) is not None]
-    after = _plain_sizes(pids, proc_root)
-    if not found:
+    after = _plain_sizes(before, proc_root)
+    if not found or after.keys() != before.keys():
         return None
-    moved_bytes = sum(abs(after[pid] - before[pid]) for pid in pids)
+    moved_bytes = sum(abs(after[pid] - before[pid]) for pid in before)
     pss_bytes = sum(item.pss_bytes for item in found)
     return ProportionalSizes(
         pss_bytes=max(0, pss_bytes - moved_bytes), swap_bytes=sum(item.swap_bytes for item in found)
@@ -240,11 +240,8 @@ def read_proportional_sizes(pids: Collection[int], proc_root: str) -> Proportion
 
 
 def _plain_sizes(pids: Iterable[int], proc_root: str) -> dict[int, int]:
-    sizes: dict[int, int] = {}
-    for pid in pids:
-        status = parse_status(read_once(f"{proc_root}/{pid}/status") or b"")
-        sizes[pid] = status.rss_bytes if status is not None else 0
-    return sizes
+    statuses = {pid: parse_status(read_once(f"{proc_root}/{pid}/status") or b"") for pid in pids}
+    return {pid: status.rss_bytes for pid, status in statuses.items() if status is not None}
 
 
 def _numbers_in(folder: str) -> list[int]:

@@ -6,6 +6,7 @@ from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.probe.memory._linux import LinuxProbe, counter_lag_bytes
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile
 from pytest_lecturecheck.probe.memory._sampler import Sampler
+from pytest_lecturecheck.probe.memory._tree import read_proportional_sizes
 from pytest_lecturecheck.units import KIB, MIB
 
 KERNEL = 100
@@ -210,6 +211,35 @@ def test_a_tree_is_read_by_proportional_sizes(proc, open_probe):
     assert found.readings[Metric.PEAK_RSS].method is Method.EXACT
     assert (snapshot.process_count, snapshot.footprint_bytes) == (3, 500 * MIB)
     assert probe.close()[Metric.PEAK_FOOTPRINT] == footprint(found)
+
+
+class Meanwhile:
+    """Process ids; after they were gone through once, something happens."""
+
+    def __init__(self, pids, action):
+        self.pids, self.action = pids, action
+
+    def __iter__(self):
+        yield from self.pids
+        self.action()
+
+
+def test_what_moves_during_a_reading_is_not_counted(proc):
+    for pid in (200, 300):
+        proc.process(pid, parent=KERNEL)
+        proc.memory(pid, rss=100)
+        proc.pss(pid, 100)
+    still = read_proportional_sizes((200, 300), str(proc.root))
+    grown = read_proportional_sizes(Meanwhile((200, 300), lambda: proc.memory(300, rss=130)), str(proc.root))
+    assert still.pss_bytes == 200 * MIB
+    assert grown.pss_bytes == 170 * MIB
+
+
+def test_a_reading_during_which_a_process_ended_is_thrown_away(proc):
+    proc.process(200, parent=KERNEL)
+    proc.process(300, parent=KERNEL)
+    ended = Meanwhile((200, 300), lambda: proc.write("300/status", "Name:\tpython\nState:\tZ (zombie)\n"))
+    assert read_proportional_sizes(ended, str(proc.root)) is None
 
 
 def test_a_plain_sum_below_the_known_peak_is_not_looked_into(proc, open_probe):
