@@ -22,8 +22,9 @@ from pytest_lecturecheck.store._budget_values import (
     SOFTWARE,
     FaultError,
     Table,
+    check_hand_set,
     metric_table,
-    read_limit,
+    read_quantity,
     show_path,
     show_value,
 )
@@ -278,12 +279,21 @@ class _Reader:
         self, path: Path, metric: Metric, stated_at: tuple[Any, int], tolerance: Tolerance
     ) -> MetricBudget | None:
         value, line = stated_at
-        if not isinstance(value, dict):
-            try:
-                return MetricBudget(metric=metric, limit=read_limit(metric, value), hand_set=True)
-            except FaultError as fault:
-                self.add(line, path, str(fault))
-                return None
+        try:
+            if isinstance(value, dict):
+                budget = self.read_metric_table(path, metric, (value, line), tolerance)
+            else:
+                budget = MetricBudget(metric=metric, limit=read_quantity(metric.unit, value), hand_set=True)
+            check_hand_set(budget)
+        except FaultError as fault:
+            self.add(line, path, str(fault))
+            return None
+        return budget
+
+    def read_metric_table(
+        self, path: Path, metric: Metric, stated_at: tuple[dict[str, Any], int], tolerance: Tolerance
+    ) -> MetricBudget:
+        value, line = stated_at
         stated = self.read_values(path, {key: (item, line) for key, item in value.items()}, metric_table(metric))
         if "limit" not in value and not value.get("seen"):
             self.add(line, path, "neither a limit nor figures seen; expected at least one of them")

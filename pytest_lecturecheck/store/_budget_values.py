@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from pytest_lecturecheck.budget import HeavyCell
+from pytest_lecturecheck.budget import HeavyCell, MetricBudget
 from pytest_lecturecheck.errors import UnitError
 from pytest_lecturecheck.metric import Method, Metric, Unit
 from pytest_lecturecheck.store._toml_text import quote
@@ -96,19 +96,23 @@ def read_seconds(value: object) -> float:
     return read_quantity(Unit.SECONDS, value)
 
 
-def read_limit(metric: Metric, value: object) -> float:
-    """Read a limit of ``metric``."""
-    limit = read_quantity(metric.unit, value)
-    if limit == 0 and metric in _NEVER_ZERO:
-        raise _fault(value, f"more than zero: every run has a {metric.label}")
-    return limit
-
-
 def read_figures(metric: Metric, value: object) -> tuple[float, ...]:
     """Read the figures seen of ``metric``."""
     if not isinstance(value, list):
         raise _fault(value, "a list of the figures seen")
     return tuple(read_quantity(metric.unit, item) for item in value)
+
+
+def check_hand_set(budget: MetricBudget) -> None:
+    """
+    Refuse a limit that a person cannot have meant.
+
+    Raises:
+        FaultError: zero, of something that every run has.
+    """
+    if budget.hand_set and budget.limit == 0 and budget.metric in _NEVER_ZERO:
+        msg = f"the limit is zero; expected more: every run has a {budget.metric.label}"
+        raise FaultError(msg)
 
 
 def read_method(value: object) -> Method:
@@ -202,7 +206,7 @@ METRICS: Final = {metric.key: metric for metric in Metric}
 def metric_table(metric: Metric) -> Table:
     """Give the keys inside the inline table of ``metric``."""
     return {
-        "limit": ("limit", lambda value: read_limit(metric, value)),
+        "limit": ("limit", lambda value: read_quantity(metric.unit, value)),
         "seen": ("seen", lambda value: read_figures(metric, value)),
         "method": ("method", read_method),
         "by_hand": ("by_hand", read_true),
