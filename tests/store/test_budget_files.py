@@ -19,6 +19,7 @@ from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.store.budgets import budget_path, load_budgets, load_folder, save_budgets
 from pytest_lecturecheck.units import GIB, MIB
 
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "budget-files.md"
 EXAMPLE = """\
 # What each lecture may need on linux-x86_64-cpu. Written by: pytest --lecture-record
 # A limit changed by hand is kept by later recordings, and so are comments.
@@ -94,6 +95,19 @@ def faults_of(path):
 def test_a_new_file_is_sorted_readable_and_complete(path):
     assert save_budgets(path, budgets(entry("étude.md", 1091.1, "gpu-f32"), entry("intro/kalman.md"))) is True
     assert path.read_bytes().decode("utf-8") == EXAMPLE
+
+
+def test_the_example_of_the_documentation_is_a_file_as_it_is_written(path):
+    text = DOCUMENTATION.read_text("utf-8")
+    example = text.split("```toml\n", 1)[1].split("```", 1)[0]
+    held = load_budgets(write(path, example))
+    by_hand = [metric for item in held.lectures.values() for metric, value in item.metrics.items() if value.hand_set]
+    assert by_hand == [Metric.WALL]
+    assert save_budgets(path, held) is False
+    path.unlink()
+    save_budgets(path, held)
+    comments = re.compile(r"^# (?!What|A limit|Limits|x time).*\n|  # .*", re.MULTILINE)
+    assert path.read_text("utf-8") == comments.sub("", example)
 
 
 def test_the_file_is_read_as_it_was_meant(path):

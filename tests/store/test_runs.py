@@ -1,0 +1,301 @@
+import dataclasses
+import datetime as dt
+import errno
+import json
+import os
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_lecturecheck.diagnosis import Cause, CauseKind
+from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.finding import Finding, FindingKind
+from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run
+from pytest_lecturecheck.store.runs import (
+    StoredRun,
+    dumps,
+    loads,
+    read_runs,
+    run_from_dict,
+    run_to_dict,
+    verdict_from_dict,
+    verdict_to_dict,
+    write_runs,
+)
+from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
+
+FOOTPRINT = Metric.PEAK_FOOTPRINT
+MEASURED = Measurement(metric=FOOTPRINT, value=432013312, method=Method.BRACKET, high=4.5e8, source="PSS")
+CELL = CellRun(
+    number=1,
+    index=2,
+    line=41,
+    status=CellStatus.FAILED,
+    readings={FOOTPRINT: MEASURED, Metric.PEAK_SWAP: Unavailable(metric=Metric.PEAK_SWAP, reason="no swap")},
+    start_footprint_bytes=7,
+    error=CellError(name="ValueError", value="no", traceback=("a", "b"), line_in_cell=2),
+)
+RUN = Run(
+    lecture="intro/étude.md",
+    platform="linux-x86_64-cpu",
+    outcome=Outcome.DIED,
+    variant="gpu-f32",
+    cells=(CELL,),
+    readings={FOOTPRINT: MEASURED},
+    findings=(Finding(kind=FindingKind.SHELL, message="!wget failed", cell_number=1, fails_when_strict=True),),
+    evidence=Evidence(cell_number=1, signal=9, timeout_seconds=float("inf")),
+    machine=Machine(system="Linux", architecture="arm64", cpu="M", core_count=8, ram_bytes=2**34, accelerators=("T4",)),
+    software=Software(python="3.12", packages={"numpy": "2.1.0"}, blas=("openblas",)),
+    startup_seconds=0.5,
+    repeat=3,
+)
+VERDICT = Verdict(
+    kind=VerdictKind.OVER,
+    failed=True,
+    headline="over",
+    comparisons=(
+        Comparison(metric=FOOTPRINT, kind=VerdictKind.OVER, limit=1.5, measured=MEASURED, message="m", cell=CELL),
+        Comparison(metric=Metric.WALL, kind=VerdictKind.NOT_MEASURED, limit=2, measured=None, message="n"),
+    ),
+    notes=("note",),
+)
+
+# Text as kernels send it: anything, lone surrogates included.
+_any_text = st.text(st.characters(codec=None, exclude_categories=()), max_size=6)
+
+
+def _any_run(texts, numbers):
+    """Build any run, its texts and floating point numbers drawn as given."""
+    readings = st.dictionaries(
+        st.sampled_from(Metric),
+        st.one_of(
+            st.builds(
+                Measurement,
+                metric=st.sampled_from(Metric),
+                value=numbers,
+                method=st.sampled_from(Method),
+                high=st.none() | numbers,
+                source=texts,
+            ),
+            st.builds(Unavailable, metric=st.sampled_from(Metric), reason=texts),
+        ),
+        max_size=2,
+    )
+    errors = st.builds(
+        CellError, name=texts, value=texts, traceback=st.lists(texts, max_size=2).map(tuple), line_in_cell=st.none()
+    )
+    cells = st.builds(
+        CellRun,
+        number=st.integers(1, 9),
+        index=st.integers(0, 9),
+        line=st.none() | st.integers(1, 99),
+        status=st.sampled_from(CellStatus),
+        readings=readings,
+        start_footprint_bytes=st.none() | st.integers(0),
+        error=st.none() | errors,
+        output_extract=texts,
+    )
+    findings = st.builds(Finding, kind=st.sampled_from(FindingKind), message=texts, line=st.none() | st.integers())
+    evidence = st.builds(
+        Evidence,
+        source=texts,
+        error=st.none() | errors,
+        signal=st.none() | st.integers(),
+        stderr_tail=st.lists(texts, max_size=2).map(tuple),
+        timeout_seconds=st.none() | numbers,
+    )
+    software = st.builds(Software, python=texts, packages=st.dictionaries(texts, texts, max_size=2))
+    return st.builds(
+        Run,
+        lecture=texts,
+        platform=texts,
+        outcome=st.sampled_from(Outcome),
+        variant=texts,
+        cells=st.lists(cells, max_size=2).map(tuple),
+        readings=readings,
+        findings=st.lists(findings, max_size=2).map(tuple),
+        evidence=st.none() | evidence,
+        software=st.none() | software,
+        startup_seconds=st.none() | numbers,
+    )
+
+
+_plain_runs = _any_run(st.text(max_size=6).filter(lambda text: "\\u" not in text), st.floats(allow_nan=False))
+_odd_runs = _any_run(_any_text, st.floats())
+
+
+def _only_builtins(value):
+    if type(value) is dict:
+        return all(type(key) is str and _only_builtins(item) for key, item in value.items())
+    if type(value) is list:
+        return all(map(_only_builtins, value))
+    return value is None or type(value) in {str, int, float, bool}
+
+
+@settings(max_examples=60, deadline=None)
+@given(_plain_runs)
+def test_runs_survive_as_dict_and_as_text(run):
+    plain = run_to_dict(run)
+    assert _only_builtins(plain)
+    assert run_from_dict(plain) == run
+    assert loads(dumps(StoredRun(run=run))) == StoredRun(run=run)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_odd_runs)
+def test_whatever_a_lecture_prints_can_be_sent(run):
+    plain = run_to_dict(run)
+    assert _only_builtins(plain)
+    json.dumps(plain, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    text = dumps(StoredRun(run=run))
+    assert text.isascii()
+    assert run_to_dict(loads(text).run) == plain
+
+
+def test_a_run_with_everything_survives():
+    assert run_from_dict(json.loads(json.dumps(run_to_dict(RUN)))) == RUN
+
+
+def test_every_attribute_is_kept():
+    stated = {field.name for field in dataclasses.fields(Run)} - {"reason", "kernel_name", "started"}
+    assert set(run_to_dict(RUN)) == stated | {"schema"}
+
+
+def test_a_verdict_survives_with_its_comparisons_and_its_cause():
+    cause = Cause(kind=CauseKind.CELL_ERROR, headline="h", evidence=("e",), advice=("a",))
+    verdict = replace(VERDICT, cause=cause)
+    plain = json.loads(json.dumps(verdict_to_dict(verdict)))
+    assert verdict_from_dict(plain) == verdict
+    assert loads(dumps(StoredRun(run=RUN, verdict=verdict))) == StoredRun(run=RUN, verdict=verdict)
+
+
+def test_the_text_is_compact():
+    assert dumps(StoredRun(run=Run(lecture="a.md", platform="p", outcome=Outcome.COMPLETED))) == (
+        '{"run":{"schema":1,"lecture":"a.md","platform":"p","outcome":"completed"},"verdict":null}'
+    )
+
+
+def test_numbers_of_numpy_and_of_others_become_plain_ones():
+    measured = replace(MEASURED, value=np.float64(1.5), high=Fraction(1, 2), tolerance=np.int64(3))
+    plain = run_to_dict(replace(RUN, readings={FOOTPRINT: measured}))["readings"]["peak_footprint_bytes"]
+    assert _only_builtins(plain)
+    assert (plain["value"], plain["high"], plain["tolerance"]) == (1.5, 0.5, 3)
+
+
+def test_what_no_record_holds_is_refused():
+    with pytest.raises(TypeError) as caught:
+        run_to_dict(replace(RUN, started=dt.date(2025, 1, 31)))
+    assert str(caught.value) == "date datetime.date(2025, 1, 31) cannot be kept in a record"
+
+
+def test_a_lecture_whose_name_is_no_unicode_keeps_its_name():
+    run = replace(RUN, lecture="caf\udce9.md", reason="caf\udce9")
+    assert run_to_dict(run)["lecture"] == "caf\\udce9.md"
+    assert loads(dumps(StoredRun(run=run))).run.lecture == "caf\udce9.md"
+    assert loads(dumps(StoredRun(run=run))).run.reason == "caf\\udce9"
+
+
+def test_an_attribute_of_a_later_version_is_passed_over():
+    assert run_from_dict({**run_to_dict(RUN), "colour": "red"}) == RUN
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, "schema 2 is newer than 1, the newest this version reads; update pytest-lecturecheck"),
+        ({"schema": "1"}, "schema '1' is not understood; expected an object with 'schema': 1"),
+        ({"schema": True}, "schema True is not understood; expected an object with 'schema': 1"),
+        ({"lecture": 3}, "run.lecture: found int 3; expected str"),
+        ({"repeat": True}, "run.repeat: found bool True; expected int"),
+        ({"startup_seconds": "1"}, "run.startup_seconds: found str '1'; expected a number"),
+        (
+            {"outcome": "great"},
+            f"run.outcome: found 'great'; expected one of {', '.join(Outcome)}",
+        ),
+        ({"cells": {}}, "run.cells: found dict {}; expected list"),
+        ({"cells": [{"number": 1}]}, "run.cells[0]: index, line, status missing"),
+        ({"readings": []}, "run.readings: found list []; expected dict"),
+        (
+            {"readings": {"wall_seconds": {"metric": "wall_seconds"}}},
+            "run.readings.wall_seconds: value, method missing",
+        ),
+    ],
+)
+def test_a_run_that_cannot_be_read_says_where(change, message):
+    with pytest.raises(RunFileError) as caught:
+        run_from_dict({**run_to_dict(RUN), **change})
+    assert str(caught.value) == message
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(RunFileError) as caught:
+        run_from_dict({"schema": 1})
+    assert str(caught.value) == "run: lecture, platform, outcome missing"
+
+
+def test_runs_survive_in_a_file(tmp_path):
+    path = tmp_path / "made" / "runs.json"
+    stored = (StoredRun(run=RUN, verdict=VERDICT), StoredRun(run=replace(RUN, repeat=2)))
+    write_runs(path, stored)
+    assert read_runs(path) == stored
+    assert b"\r" not in path.read_bytes()
+    assert "étude" in path.read_text("utf-8")
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (b"[]", "schema None is not understood; expected an object with 'schema': 1"),
+        (
+            b'{"schema": 2}',
+            "schema 2 is newer than 1, the newest this version reads; update pytest-lecturecheck",
+        ),
+        (b'{"schema": 1}', "found NoneType; expected a list of runs under the key 'runs'"),
+        (b'{"schema": 1, "runs": [3]}', "found int; expected an object with 'run' and 'verdict'"),
+        (b'{"schema": 1, "runs": [{"run": {"schema": 1}}]}', "run: lecture, platform, outcome missing"),
+        (b"\xff", "not UTF-8 at byte 0; expected a file written by this tool"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path, content, message):
+    path = tmp_path / "runs.json"
+    path.write_bytes(content)
+    with pytest.raises(RunFileError) as caught:
+        read_runs(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_deep_nesting_is_no_crash(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text("[" * 200_000, "utf-8")
+    with pytest.raises(RunFileError):
+        read_runs(path)
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(RunFileError) as caught:
+        read_runs(tmp_path / "none.json")
+    assert str(caught.value) == f"{tmp_path / 'none.json'}: cannot be read: No such file or directory"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = Path(tmp_path, "runs.json")
+    write_runs(path, [StoredRun(run=RUN)])
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunFileError) as caught:
+        write_runs(path, [])
+    assert str(caught.value) == f"{path}: cannot be written: No space left on device"
+    assert read_runs(path) == (StoredRun(run=RUN),)
+    assert list(tmp_path.iterdir()) == [path]
