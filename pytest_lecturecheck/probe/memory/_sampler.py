@@ -7,7 +7,7 @@ import time
 from typing import Final, Protocol
 
 _SHARE: Final = 0.008
-"""Share of a core that samples may take; where it is exceeded, they become rarer. With what no clock shows, below 1 %."""
+"""Share of a core that samples may take; beyond, they become rarer. With what this clock does not show, below 1 %."""
 _SMOOTHING: Final = 0.05
 _TOGETHER: Final = 0.25
 """Part of the interval by which a sample may come early, so that several probes are read in one go."""

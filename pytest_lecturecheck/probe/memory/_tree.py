@@ -222,8 +222,8 @@ def read_proportional_sizes(pids: Iterable[int], proc_root: str) -> Proportional
     Add up the proportional sizes of processes; ``None`` where that cannot be had.
 
     The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that may not be read is
-    left out. The processes run on meanwhile, and a page that one of them maps or leaves in the middle can be counted with
-    two different shares. So the sum is taken lower by as much as resident sizes have moved, and thrown away where a
+    left out. The processes run on meanwhile, and a page that one of them maps or leaves in the middle can be counted
+    with two different shares. So the sum is taken lower by as much as resident sizes have moved, and dropped where a
     process ended, because nobody knows what that one had mapped. What remains is not too high.
     """
     before = _plain_sizes(pids, proc_root)
