@@ -1,11 +1,19 @@
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.platform import Machine, parse_platform_label
+from pytest_lecturecheck.store._budget_reading import parse_budget_text
 from pytest_lecturecheck.store.budgets import load_budgets, save_budgets
 from pytest_lecturecheck.units import GIB
 
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "budget-files.md"
 SIZE = 'expected text with a unit, for example "512 MiB"'
 ONE = "expected one number and one unit, for example '24 GB' or '512 MiB'"
 UNITS = "expected one of B, kB, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"
@@ -223,11 +231,34 @@ def test_one_lecture_in_two_spellings_is_there_twice(path):
     assert faults_of(path, text) == [expected]
 
 
-def test_what_only_the_whole_file_shows_is_found_too(path):
+def test_a_variant_may_stand_before_its_lecture(path):
     text = 'schema = 1\n[lectures."a.md".variants."x"]\nwall = "1 s"\n[lectures."a.md"]\nwall = "1 s"\n[lectures]\n'
     path.write_text(text, "utf-8")
     assert set(load_budgets(path).lectures) == {("a.md", ""), ("a.md", "x")}
-    assert faults_of(path, text + "schema = 1\r\r\n") != []
+
+
+def test_a_control_character_in_a_comment_is_found_too(path):
+    expected = "line 2: not TOML: Found invalid character '\\x00'"
+    assert faults_of(path, "schema = 1\n# \x00\n") == [expected]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_damaged_file_is_read_as_toml_has_it_or_refused(data):
+    lines = DOCUMENTATION.read_text("utf-8").split("```toml\n", 1)[1].split("```", 1)[0].split("\n")
+    index = data.draw(st.integers(0, len(lines) - 1))
+    column = data.draw(st.integers(0, len(lines[index])))
+    inserted = data.draw(st.sampled_from(["", lines[0], *"\"'[]{}.,=#\r\\\x00\n 0\u00e9", "\n[lectures]\n"]))
+    dropped = data.draw(st.integers(0, 3))
+    lines[index] = lines[index][:column] + inserted + lines[index][column + dropped :]
+    text = "\n".join(lines)
+    lectures, faults = None, []
+    try:
+        lectures = {lecture for lecture, _ in parse_budget_text(text, "x", "linux-x86_64-cpu").budgets.lectures}
+    except BudgetFileError as error:
+        faults = str(error).split("\n")
+    assert all(re.match(r"x line \d+: ", fault) for fault in faults)
+    assert bool(faults) or lectures == set(tomllib.loads(text)["lectures"])
 
 
 def test_a_missing_schema_is_a_fault(path):
