@@ -11,7 +11,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -30,6 +29,8 @@ from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.stderr import stderr_tail
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 
+# A name of its own keeps both branches under the type checker on every system.
+_IS_WINDOWS: Final[bool] = os.name == "nt"
 _IPC_PATH_LIMIT: Final = 100
 
 
@@ -73,14 +74,14 @@ class LectureProvisioner(LocalProvisioner):
             os.close(writer)
         self.process = self.popen
         self.pid = self.popen.pid
-        self.pgid = self.popen.pid if sys.platform != "win32" else None
+        self.pgid = self.popen.pid if not _IS_WINDOWS else None
         self._watch_stderr(reader)
         self._watch_exit()
         return self.connection_info
 
     def _watch_stderr(self, reader: int) -> None:
         self._pipe = reader
-        if sys.platform == "win32":
+        if _IS_WINDOWS:
             # The selector loop reads no pipes there.
             threading.Thread(target=self._read_stderr_blocking, args=(reader,), daemon=True).start()
             return
@@ -110,7 +111,7 @@ class LectureProvisioner(LocalProvisioner):
         """Let go of the pipe; a process that outlives the kernel may still hold its other end."""
         if self._pipe is None:
             return
-        if sys.platform != "win32":
+        if not _IS_WINDOWS:
             asyncio.get_running_loop().remove_reader(self._pipe)
         os.close(self._pipe)
         self._pipe = None
@@ -142,7 +143,7 @@ class LectureProvisioner(LocalProvisioner):
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
-        if sys.platform != "win32":
+        if not _IS_WINDOWS:
             self.read_stderr()
         if not self.ended.done():
             self.ended.set_result(None)
@@ -151,13 +152,13 @@ class LectureProvisioner(LocalProvisioner):
     def exit_code(self) -> int | None:
         """Give the exit status, ``None`` while running and after an end by a signal."""
         code = self.popen.returncode if self.popen is not None else None
-        return code if code is None or code >= 0 or sys.platform == "win32" else None
+        return code if code is None or code >= 0 or _IS_WINDOWS else None
 
     @property
     def exit_signal(self) -> int | None:
         """Give the number of the signal that ended the process, or ``None``."""
         code = self.popen.returncode if self.popen is not None else None
-        return -code if code is not None and code < 0 and sys.platform != "win32" else None
+        return -code if code is not None and code < 0 and not _IS_WINDOWS else None
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
@@ -245,7 +246,7 @@ async def start_kernel(
     manager.connection_file = str(Path(folder) / "kernel.json")
     assert spec is not None  # noqa: S101 - jupyter_client raises where there is none; this tells the type checker
     socket_stem = str(Path(folder) / "k")
-    if prefer_ipc and manager.ipykernel and sys.platform != "win32" and len(socket_stem) < _IPC_PATH_LIMIT:
+    if prefer_ipc and manager.ipykernel and not _IS_WINDOWS and len(socket_stem) < _IPC_PATH_LIMIT:
         manager.transport = "ipc"
         manager.ip = socket_stem
     provisioner = LectureProvisioner(kernel_id=token, kernel_spec=spec, parent=manager)

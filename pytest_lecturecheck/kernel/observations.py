@@ -141,11 +141,3 @@ def leftover_findings(leftovers: Iterable[Leftover]) -> Iterator[Finding]:
             f"{format_size(process.rss_bytes)}; it was killed"
         )
         yield Finding(kind=FindingKind.PROCESS, message=message)
-
-
-def shared_memory_findings(left: Mapping[str, int]) -> Iterator[Finding]:
-    """Name the shared-memory segments that appeared during the run and that no process maps any more."""
-    if left:
-        names = ", ".join(repr(_cut(name, _COMMAND_CHARS)) for name in sorted(left))
-        message = f"left {format_size(sum(left.values()))} in /dev/shm ({names}); it stays taken until it is unlinked"
-        yield Finding(kind=FindingKind.SHARED_MEMORY, message=message)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pytest_lecturecheck.kernel.teardown import FindMarked
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.probe.port import Probe, Snapshot
+from pytest_lecturecheck.probe.port import Probe, SharedSegment, Snapshot
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
@@ -33,16 +33,16 @@ class Ports:
     Attributes:
         open_probe: opens the measurement of a kernel, given its process id and the run's token.
         find_marked: finds the processes that carry the run's token.
-        list_shared_memory: lists shared-memory segments by name with their bytes.
-        find_mapped: tells which of these segments a living process still maps.
+        list_shared_memory: lists the segments of shared memory by name.
+        find_mapped: tells which of these segments a living process maps: one of those given, or any for ``None``.
         available_memory: bytes of memory that could be had now, limits counted, or ``None``.
         on_progress: is told where the run stands; called on the loop's thread.
     """
 
     open_probe: Callable[[int, str], Probe]
     find_marked: FindMarked
-    list_shared_memory: Callable[[], Mapping[str, int]]
-    find_mapped: Callable[[AbstractSet[str]], AbstractSet[str]]
+    list_shared_memory: Callable[[], Mapping[str, SharedSegment]]
+    find_mapped: Callable[[AbstractSet[str], Iterable[int] | None], AbstractSet[str]]
     available_memory: Callable[[], int | None]
     on_progress: Callable[[Progress], None]
 

@@ -7,7 +7,7 @@ import copy
 import datetime as dt
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,10 +24,10 @@ from pytest_lecturecheck.kernel.observations import (
     exit_error,
     leftover_findings,
     line_of_error,
-    shared_memory_findings,
     thread_findings,
 )
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
+from pytest_lecturecheck.kernel.shared_memory import SharedMemoryWatch
 from pytest_lecturecheck.kernel.teardown import interrupt
 from pytest_lecturecheck.lecture.model import Cell, Lecture
 from pytest_lecturecheck.metric import Metric, Reading
@@ -98,7 +98,7 @@ class _LectureRun:
         self.cell_of_request: dict[int, int] = {}
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
-        self.shared_memory = ports.list_shared_memory()
+        self.shared_memory: SharedMemoryWatch | None = None
 
     async def execute(self) -> Run:
         ticker = asyncio.ensure_future(self._tick())
@@ -152,6 +152,7 @@ class _LectureRun:
 
     async def _launch(self) -> Attached:
         self.attached = await launch(self.plan, self.ports, self.context, cwd=self._folder(), document=self.document)
+        self.shared_memory = SharedMemoryWatch(self.ports, self.attached.kernel.token)
         return self.attached
 
     def _folder(self) -> Path:
@@ -193,6 +194,8 @@ class _LectureRun:
             ended = await attached.client.wait_cell(request, None if limit == math.inf else limit)
         finally:
             measured = attached.probe.end_cell()
+        if self.shared_memory is not None:
+            self.shared_memory.look(cell.number)
         if ended:
             return self._judge_cell(attached, cell, request.reply, measured)
         if attached.has_ended:
@@ -272,18 +275,10 @@ class _LectureRun:
         if self.attached is not None:
             readings = self.attached.probe.close()
             self.findings.extend(leftover_findings(await self.attached.tear_down(self.ports)))
-            self.findings.extend(self._left_shared_memory())
+            self.findings.extend(self.shared_memory.left() if self.shared_memory is not None else ())
         if self.temp_folder is not None:
             self.temp_folder.cleanup()
         return readings
-
-    def _left_shared_memory(self) -> Iterator[Finding]:
-        appeared = {
-            name: size for name, size in self.ports.list_shared_memory().items() if name not in self.shared_memory
-        }
-        # A segment that is still mapped belongs to another run on this machine.
-        mapped = self.ports.find_mapped(appeared.keys()) if appeared else frozenset()
-        yield from shared_memory_findings({name: size for name, size in appeared.items() if name not in mapped})
 
     def _complete(self, record: Run, readings: Mapping[Metric, Reading]) -> Run:
         record = replace(record, cells=tuple(self.cells), readings=readings)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from pytest_lecturecheck.kernel.launch import Kernel
 FindMarked = Callable[[str], Iterable[int]]
 """Give the ids of all processes whose environment holds the run's token."""
 
+_IS_WINDOWS: Final[bool] = os.name == "nt"
 _KILL_ROUNDS: Final = 50
 _ROUND_SECONDS: Final = 0.02
 _GRACE_ROUNDS: Final = 15
@@ -105,7 +106,7 @@ def _describe(process: psutil.Process) -> Leftover:
 
 async def interrupt(kernel: Kernel) -> None:
     """Ask the kernel to stop its cell, in the way its kernelspec names."""
-    if sys.platform == "win32" or kernel.manager.kernel_spec.interrupt_mode == "message":
+    if _IS_WINDOWS or kernel.manager.kernel_spec.interrupt_mode == "message":
         await kernel.manager.interrupt_kernel()
         return
     with suppress(OSError):

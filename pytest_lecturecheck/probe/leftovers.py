@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE, SharedSegment
 
 PROC_ROOT: Final = Path("/proc")
 SHARED_MEMORY_ROOT: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory, not a temporary folder
@@ -56,19 +57,25 @@ def find_marked(token: str, proc_root: Path = PROC_ROOT) -> list[int]:
 
 
 def find_mapped(
-    names: AbstractSet[str], proc_root: Path = PROC_ROOT, shared_memory_root: Path = SHARED_MEMORY_ROOT
+    names: AbstractSet[str],
+    pids: Iterable[int] | None = None,
+    *,
+    proc_root: Path = PROC_ROOT,
+    shared_memory_root: Path = SHARED_MEMORY_ROOT,
 ) -> frozenset[str]:
     """
-    Tell which segments of shared memory a living process still maps.
+    Tell which segments of shared memory a living process maps.
 
     Args:
         names: segments, as :func:`list_shared_memory` names them.
+        pids: the processes to ask; ``None`` asks all.
         proc_root: ``/proc``, or a recorded tree.
         shared_memory_root: folder that holds the segments.
     """
     lines = {name: os.fsencode(f" {shared_memory_root.as_posix()}/{name}\n") for name in names}
     found: set[str] = set()
-    for maps in proc_root.glob("[0-9]*/maps"):
+    asked = proc_root.glob("[0-9]*/maps") if pids is None else (proc_root / str(pid) / "maps" for pid in pids)
+    for maps in asked:
         if len(found) == len(lines):
             break
         try:
@@ -79,14 +86,14 @@ def find_mapped(
     return frozenset(found)
 
 
-def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[str, int]:
+def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[str, SharedSegment]:
     """
-    List the segments in shared memory by name, with the memory each really takes, in bytes.
+    List the segments in shared memory by name.
 
     What is there after a run and was not there before stays taken although no process owns it. Systems without such a
     folder give an empty mapping.
     """
-    segments: dict[str, int] = {}
+    segments: dict[str, SharedSegment] = {}
     for folder, _, names in os.walk(shared_memory_root):
         for name in names:
             path = Path(folder, name)
@@ -97,5 +104,7 @@ def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[st
             if stat.S_ISREG(found.st_mode):
                 # Blocks are absent on Windows, where no such folder exists either.
                 taken = getattr(found, "st_blocks", 0) * 512
-                segments[path.relative_to(shared_memory_root).as_posix()] = taken
+                segments[path.relative_to(shared_memory_root).as_posix()] = SharedSegment(
+                    size_bytes=found.st_size, taken_bytes=taken
+                )
     return segments

@@ -49,6 +49,14 @@ class CellReadings:
     start_footprint_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSegment:
+    """A segment of POSIX shared memory: the size it was made with, and the memory it really takes."""
+
+    size_bytes: int
+    taken_bytes: int
+
+
 class Probe(Protocol):
     """One kernel under measurement."""
 

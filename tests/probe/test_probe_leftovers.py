@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import uuid
@@ -71,7 +72,7 @@ def test_mapped_segments_of_a_recorded_tree(tmp_path):
         b"7f00-7f10 rw-s 00000000 00:1f 9   /dev/shm/psm_one\n"
         b"7f20-7f30 rw-s 00000000 00:1f 9   /dev/shm/psm_two (deleted)\n"
     )
-    assert find_mapped({"psm_one", "psm", "psm_two", "one"}, tmp_path) == {"psm_one"}
+    assert find_mapped({"psm_one", "psm", "psm_two", "one"}, proc_root=tmp_path) == {"psm_one"}
 
 
 @on_linux
@@ -81,8 +82,11 @@ def test_a_real_segment():
     try:
         segment.buf[:] = b"x" * segment.size
         new = {name: size for name, size in list_shared_memory().items() if name not in before}
-        assert new[segment.name] >= 5_000_000
+        assert new[segment.name].size_bytes == segment.size
+        assert new[segment.name].taken_bytes >= 5_000_000
         assert find_mapped({segment.name, "nobody"}) == {segment.name}
+        assert find_mapped({segment.name}, [os.getpid()]) == {segment.name}
+        assert find_mapped({segment.name}, [os.getppid()]) == frozenset()
     finally:
         segment.close()
         assert find_mapped({segment.name}) == frozenset()

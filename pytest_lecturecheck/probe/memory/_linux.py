@@ -120,6 +120,9 @@ class LinuxProbe:
         with self._lock:
             if self._result is None:
                 self._close_window()
+                if not self._cells:
+                    # The start of a kernel and its helpers is not the lecture's.
+                    self._lecture = LectureWindow()
                 self._open_window(is_cell=True)
 
     def end_cell(self) -> CellReadings:
