@@ -133,7 +133,8 @@ class LectureItem(pytest.Item):
         if isinstance(error, LectureCheckError):
             line = error.line if isinstance(error, LectureReadError) else None
             return self._representation(excinfo, str(error), str(error), line)
-        return super().repr_failure(excinfo, style)
+        # A defect of the plugin or of a library: the places are enough, their sources would fill pages.
+        return super().repr_failure(excinfo, style or "short")
 
     def _representation(
         self, excinfo: pytest.ExceptionInfo[BaseException], headline: str, text: str, line: int | None

@@ -153,7 +153,7 @@ class SessionSettings:
         reports: files to write.
         suffixes: further file endings that are lectures.
         exclude: glob patterns of lectures to leave out, from rootdir.
-        tolerance: the rule for new limits.
+        tolerance: the rule for new limits where the settings name one; ``None`` leaves a budget file its own.
         command_line: the layer of the command line.
         file: the layer of the settings file.
         file_name: name of the settings file, or an empty string.
@@ -167,7 +167,7 @@ class SessionSettings:
     reports: tuple[Path, ...]
     suffixes: frozenset[str]
     exclude: tuple[str, ...]
-    tolerance: Tolerance
+    tolerance: Tolerance | None
     command_line: RunSettings
     file: RunSettings
     file_name: str = ""
@@ -307,11 +307,12 @@ def _run_layer(values: Mapping[str, Any], describe: Callable[[Option], str]) -> 
     return RunSettings(**found, origins=origins)
 
 
-def _tolerance(values: Mapping[str, Any]) -> Tolerance:
+def _tolerance(values: Mapping[str, Any]) -> Tolerance | None:
     names = {
         "memory-fraction": "memory_fraction",
         "memory-slack": "memory_slack_bytes",
         "time-factor": "time_factor",
         "time-slack": "time_slack_seconds",
     }
-    return Tolerance(**{attribute: values[name] for name, attribute in names.items() if name in values})
+    given = {attribute: values[name] for name, attribute in names.items() if name in values}
+    return Tolerance(**given) if given else None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets
+from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
@@ -19,7 +19,7 @@ from pytest_lecturecheck.report.json import render_json
 from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.report.terminal import render_summary
 from pytest_lecturecheck.run import Outcome, Run
-from pytest_lecturecheck.store._atomic import write_text_atomically
+from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.budgets import load_folder, save_budgets
 from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
 from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge
@@ -45,7 +45,7 @@ class Results:
         self.platform = platform
         self.budget_file = settings.budget_folder / f"{platform}.toml"
         self._all: Mapping[str, PlatformBudgets] = load_folder(settings.budget_folder)
-        self._own = self._all.get(platform) or PlatformBudgets(platform=platform, tolerance=settings.tolerance)
+        self._own = self._all.get(platform) or PlatformBudgets(platform=platform)
         self.entries: list[Entry] = []
         self._written: list[str] = []
         self._changes: Sequence[BudgetChange] = ()
@@ -75,6 +75,11 @@ class Results:
             if memory is not None and (memory.seen or memory.limit is not None):
                 known[label] = max(memory.seen) if memory.seen else float(memory.limit or 0)
         return known
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """Give the rule for limits: the settings' own, or that of the budget file."""
+        return self._settings.tolerance or self._own.tolerance
 
     # -- transport ----------------------------------------------------------------------------------------------------
 

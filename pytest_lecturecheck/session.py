@@ -201,7 +201,7 @@ class LectureCheckSession:
             strict=self.settings.strict,
             declared_memory_bytes=settings.declared_memory_bytes,
             declared_time_seconds=settings.declared_time_seconds,
-            tolerance=self.settings.tolerance,
+            tolerance=self.results.tolerance,
             known_platforms=self.results.known_platforms(lecture),
         )
 
@@ -309,7 +309,8 @@ class LectureCheckSession:
         """Stop the kernels' loop; on the controller, write budgets and reports."""
         if self._workbench is not None:
             self._workbench.close()
-        if not scheduling.is_worker(self.config):
+        # A session that only collects has no results, and must not write over those of an earlier one.
+        if not scheduling.is_worker(self.config) and not self.config.getoption("collectonly"):
             self.results.finish(self.machine)
 
     def pytest_unconfigure(self) -> None:

@@ -81,12 +81,12 @@ class LectureProvisioner(LocalProvisioner):
 
     def _watch_stderr(self, reader: int) -> None:
         self._pipe = reader
-        if _IS_WINDOWS:
+        if sys.platform == "win32":
             # The selector loop reads no pipes there.
             threading.Thread(target=self._read_stderr_blocking, args=(reader,), daemon=True).start()
-            return
-        os.set_blocking(reader, False)
-        asyncio.get_running_loop().add_reader(reader, self.read_stderr)
+        else:
+            os.set_blocking(reader, False)
+            asyncio.get_running_loop().add_reader(reader, self.read_stderr)
 
     def read_stderr(self) -> None:
         """Take what is on the pipe now; also called once after the end, for the last words."""

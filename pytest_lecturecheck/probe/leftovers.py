@@ -74,7 +74,9 @@ def find_mapped(
     """
     lines = {name: os.fsencode(f" {shared_memory_root.as_posix()}/{name}\n") for name in names}
     found: set[str] = set()
-    asked = proc_root.glob("[0-9]*/maps") if pids is None else (proc_root / str(pid) / "maps" for pid in pids)
+    asked: Iterable[Path] = proc_root.glob("[0-9]*/maps")
+    if pids is not None:
+        asked = [proc_root / str(pid) / "maps" for pid in pids]
     for maps in asked:
         if len(found) == len(lines):
             break

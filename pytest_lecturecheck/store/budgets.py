@@ -12,9 +12,9 @@ from typing import Final
 from pytest_lecturecheck.budget import PlatformBudgets
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
 from pytest_lecturecheck.platform import parse_platform_label
-from pytest_lecturecheck.store._atomic import write_text_atomically
 from pytest_lecturecheck.store._budget_reading import BudgetText, parse_budget_text
 from pytest_lecturecheck.store._budget_writing import describe_entry, head_text, update_text, with_normal_keys
+from pytest_lecturecheck.store.atomic import write_text_atomically
 
 FOLDER_NAME: Final = "lecture-budgets"
 """The folder under pytest's rootdir where budget files live."""

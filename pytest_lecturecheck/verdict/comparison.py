@@ -110,8 +110,8 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
     metric, upper = measured.metric, measured.upper_bound
     shown, shown_limit = metric.format_values_apart(measured.value, limit)
     is_weaker = upper is None and budget.method in {Method.EXACT, Method.BRACKET, Method.AGENT}
-    # A helper process of milliseconds (a font cache, `!date`) makes a figure a lower bound without changing it. Where most of
-    # what was recorded is gone from sight, though, it may have moved to where it is not seen.
+    # A helper process of milliseconds (a font cache, `!date`) makes a figure a lower bound without changing it. Where
+    # most of what was recorded is gone from sight, though, it may have moved to where it is not seen.
     if is_weaker and measured.value < _IN_SIGHT_FRACTION * min(budget.seen, default=0.0):
         return VerdictKind.NOT_MEASURED, (
             f"{metric.label} at least {shown}, limit {shown_limit}: only a lower bound now "
