@@ -106,6 +106,39 @@ class CellRun:
         return max(0, round(peak.value) - self.start_footprint_bytes)
 
 
+class OomScope(StrEnum):
+    """Whose memory limit an OOM kill was about."""
+
+    CAP = "cap"
+    """The group that was made for this run alone."""
+    CONTAINER = "container"
+    """A group that the session lives in."""
+    SCHEDULER = "scheduler"
+    """A group that a batch scheduler (Slurm) made."""
+    MACHINE = "machine"
+    """Only the machine's own counter rose (``/proc/vmstat``, which counts the kills of every group as well)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomKill:
+    """
+    A counter of OOM kills that rose while the run lasted.
+
+    Attributes:
+        scope: whose limit it is about.
+        before: the counter at the start of the run; an old count means nothing.
+        after: the counter at its end.
+        limit_bytes: the limit of that group, or ``None``.
+        where: the counter that was read ("cgroup v2 /box/job7 memory.events oom_kill").
+    """
+
+    scope: OomScope
+    before: int
+    after: int
+    limit_bytes: int | None = None
+    where: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """
@@ -134,6 +167,14 @@ class Evidence:
         limit_source: what sets that limit.
         swap_bytes: swap space of the machine, or ``None``.
         machine: architecture of the machine ("x86_64"), for limits that differ by architecture.
+        cap_bytes: limit that was set for this run's processes, or ``None``.
+        cap_method: how it was held ("cgroup v2", "watchdog"), or an empty string.
+        stopped_at_cap: the watchdog killed the run's processes because they exceeded the cap.
+        oom_kills: counters of OOM kills that rose during the run.
+        kernel_log: lines of the kernel's log about a kill of one of the run's processes.
+        load_average: processes that wanted a core, over the last minute, or ``None``.
+        core_count: cores that the run could use, or ``None``.
+        shadowing_files: files beside the lecture that are named like a module the kernel needs to start.
     """
 
     cell_number: int | None = None
@@ -158,6 +199,14 @@ class Evidence:
     limit_source: str = ""
     swap_bytes: int | None = None
     machine: str = ""
+    cap_bytes: int | None = None
+    cap_method: str = ""
+    stopped_at_cap: bool = False
+    oom_kills: tuple[OomKill, ...] = ()
+    kernel_log: tuple[str, ...] = ()
+    load_average: float | None = None
+    core_count: int | None = None
+    shadowing_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +230,8 @@ class Run:
         started: start of the run, ISO 8601 in UTC.
         startup_seconds: from the launch of the kernel until it was ready.
         repeat: 1-based number of this run among ``--lecture-runs``.
+        cap_bytes: limit that was set for the run's processes, or ``None``.
+        cap_method: how it was held ("cgroup v1", "cgroup v2", "watchdog"), or an empty string.
     """
 
     lecture: str
@@ -198,6 +249,8 @@ class Run:
     started: str = ""
     startup_seconds: float | None = None
     repeat: int = 1
+    cap_bytes: int | None = None
+    cap_method: str = ""
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""

@@ -9,6 +9,7 @@ timeouts and deaths.
 from __future__ import annotations
 
 import asyncio
+import collections
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -89,6 +90,9 @@ class LectureClient(NotebookClient):
     def __init__(self, document: Any, kernel: Kernel, *, keep_outputs: bool = False) -> None:
         """Create the channels; :meth:`connect` opens them."""
         super().__init__(document, km=kernel.manager, record_timing=False, store_widget_state=keep_outputs)
+        if not keep_outputs:
+            # nbclient's output widgets write into the stored state of a widget, which is there only where it is stored.
+            self.widget_state = collections.defaultdict(dict)
         self.kernel = kernel
         self.keep_outputs = keep_outputs
         self.text = BoundedText()

@@ -67,7 +67,9 @@ def nothing_to_run(lecture: Lecture) -> str:
     if not lecture.cells:
         return "no code cells"
     skipped = sum(1 for cell in lecture.cells if cell.skip_reason)
-    return f"{len(lecture.cells)} code cells, none to run ({skipped} skipped by tag, the others blank)"
+    blank = len(lecture.cells) - skipped
+    parts = [f"{count} {word}" for count, word in ((skipped, "left out"), (blank, "blank")) if count]
+    return f"of {len(lecture.cells)} code cell{'' if len(lecture.cells) == 1 else 's'}, {' and '.join(parts)}"
 
 
 def _idle_status(cell: Cell) -> CellStatus:
