@@ -97,6 +97,12 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool) -> It
     if cell.expects_error and not raised:
         message = "the cell is tagged raises-exception and raised nothing"
         yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
+    if raised and not cell.expects_error and reply.status == "ok" and not reply.words.get("exit_asked"):
+        message = (
+            "the error is among the cell's outputs while the kernel's reply says that it ended well (%%capture, an "
+            "output widget or a figure that fails when it is drawn); other runners pass such a cell"
+        )
+        yield Finding(kind=FindingKind.KERNEL, message=message, **place)
     if is_cut:
         yield Finding(
             kind=FindingKind.OUTPUT_CUT, message="the cell's text output was long; its middle is not kept", **place

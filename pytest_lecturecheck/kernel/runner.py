@@ -68,8 +68,12 @@ def nothing_to_run(lecture: Lecture) -> str:
         return "no code cells"
     skipped = sum(1 for cell in lecture.cells if cell.skip_reason)
     blank = len(lecture.cells) - skipped
-    parts = [f"{count} {word}" for count, word in ((skipped, "left out"), (blank, "blank")) if count]
-    return f"of {len(lecture.cells)} code cell{'' if len(lecture.cells) == 1 else 's'}, {' and '.join(parts)}"
+    parts = []
+    if skipped:
+        parts.append(f"{skipped} code cell{'' if skipped == 1 else 's'} left out")
+    if blank:
+        parts.append(f"{blank} blank code cell{'' if blank == 1 else 's'}")
+    return " and ".join(parts)
 
 
 def _idle_status(cell: Cell) -> CellStatus:

@@ -17,6 +17,8 @@ from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
 
 _SKIP_TAGS: Final = ("skip-execution", "nbval-skip")
 _RAISES_TAGS: Final = frozenset({"raises-exception", "nbval-raises-exception"})
+_NBMAKE_KEYS: Final = frozenset({"mock", "post_cell_execute"})
+"""Keys with which nbmake runs something else than what the cell says."""
 # nbval reads its marks from whole comment lines, with any number of hashes.
 _NBVAL_MARK: Final = re.compile(r"^[ \t]*#+[ \t]*(?P<mark>NBVAL_SKIP|NBVAL_RAISES_EXCEPTION)[ \t]*$", re.MULTILINE)
 
@@ -131,5 +133,10 @@ def _findings(parsed: Parsed, kernel_name: str | None, cells: tuple[Cell, ...]) 
         yield Finding(kind=FindingKind.NO_CODE, message=message)
     elif all(cell.skip_reason for cell in cells):
         reasons = ", ".join(dict.fromkeys(cell.skip_reason for cell in cells))
-        message = f"all {len(cells)} code cells are left out ({reasons}), nothing to run"
-        yield Finding(kind=FindingKind.NOT_RUN, message=message)
+        which = "the only code cell is" if len(cells) == 1 else f"all {len(cells)} code cells are"
+        yield Finding(kind=FindingKind.NOT_RUN, message=f"{which} left out ({reasons}), nothing to run")
+    for cell in cells:
+        keys = parsed.document.cells[cell.index].metadata.get("nbmake")
+        for key in _NBMAKE_KEYS & set(keys if isinstance(keys, dict) else ()):
+            message = f"cell metadata nbmake.{key} is not honoured: the cell runs as it is written"
+            yield Finding(kind=FindingKind.NOT_RUN, message=message, cell_number=cell.number, line=cell.line)

@@ -210,8 +210,16 @@ def test_tags_and_marks(tmp_path, cell, skip_reason, expects_error):
 
 def test_a_notebook_whose_cells_are_all_left_out_says_so(tmp_path):
     path = notebook(tmp_path, code("1", tags=["skip-execution"]), metadata={"kernelspec": {"name": "python3"}})
-    message = "all 1 code cells are left out (tag skip-execution), nothing to run"
+    message = "the only code cell is left out (tag skip-execution), nothing to run"
     assert read_lecture(path, name="x.ipynb").findings == (Finding(kind=FindingKind.NOT_RUN, message=message),)
+
+
+@pytest.mark.parametrize("key", ["mock", "post_cell_execute"])
+def test_what_nbmake_would_run_instead_is_noticed(tmp_path, key):
+    path = notebook(tmp_path, code("x = 1", nbmake={key: ["x = 2"]}), metadata={"kernelspec": {"name": "python3"}})
+    message = f"cell metadata nbmake.{key} is not honoured: the cell runs as it is written"
+    (finding,) = read_lecture(path, name="x.ipynb").findings
+    assert (finding.kind, finding.message, finding.cell_number) == (FindingKind.NOT_RUN, message, 1)
 
 
 def test_a_kernel_name_that_is_no_text_is_refused(tmp_path):

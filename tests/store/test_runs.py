@@ -164,7 +164,7 @@ def test_a_run_with_everything_survives():
 
 
 def test_every_attribute_is_kept():
-    stated = {field.name for field in dataclasses.fields(Run)} - {"reason", "kernel_name", "started"}
+    stated = {field.name for field in dataclasses.fields(Run)} - {"reason", "kernel_name", "started", "cap_bytes", "cap_method"}
     assert set(run_to_dict(RUN)) == stated | {"schema"}
 
 
