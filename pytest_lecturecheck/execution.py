@@ -6,6 +6,7 @@ Imported when the first lecture runs, not before: this is what makes nbclient, n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,7 @@ import zmq.asyncio
 from pytest_lecturecheck.kernel.loop import KernelLoop
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
 from pytest_lecturecheck.kernel.runner import nothing_to_run, run_lecture
+from pytest_lecturecheck.kernel.warden import Warden
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.platform import Machine
@@ -52,11 +54,19 @@ class Workbench:
         self._machine = machine
         self._loop = KernelLoop(on_wait)
         self._context: zmq.asyncio.Context | None = None
+        # On Windows a kernel's own watch over its parent is all there is.
+        self._warden = None if os.name == "nt" else Warden()
         self._ports = Ports(
             open_probe=lambda pid, token: open_memory_probe(pid, run_token=token),
             find_marked=leftovers.find_marked,
             list_shared_memory=leftovers.list_shared_memory,
             find_mapped=leftovers.find_mapped,
+            remove_shared_memory=leftovers.remove_shared_memory,
+            oom_state=lambda: None,
+            read_oom_kills=lambda _: (),
+            read_kernel_log=lambda _: (),
+            read_load_average=lambda: None,
+            warden=self._warden,
             available_memory=available_memory,
             on_progress=on_progress,
         )
@@ -81,6 +91,8 @@ class Workbench:
     def close(self) -> None:
         """Stop the loop and its sockets; safe to call twice."""
         self._loop.close()
+        if self._warden is not None:
+            self._warden.close()
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None

@@ -23,6 +23,7 @@ class FindingKind(StrEnum):
     THREAD = "thread"
     PROCESS = "process"
     SHARED_MEMORY = "shared memory"
+    FILES = "files"
     OUTPUT_CUT = "output cut"
     WARNING = "warning"
     MEASURE = "measure"

@@ -80,6 +80,12 @@ OPTIONS: Final = (
         help="run every lecture in this kernel instead of the one it names",
     ),
     Option(
+        name="memory-cap",
+        metavar="SIZE",
+        help="memory that a lecture's processes may take before they are stopped (default: auto, what the machine can "
+        "give less a reserve; off for none)",
+    ),
+    Option(
         name="declared-memory",
         metavar="SIZE",
         help="check against the memory that a README declares, for example '24 GB'; needs no budget file",

@@ -19,12 +19,13 @@ from pytest_lecturecheck.budget import Tolerance
 from pytest_lecturecheck.errors import SettingsError, UnitError
 from pytest_lecturecheck.option_table import OPTIONS, Option
 from pytest_lecturecheck.platform import parse_platform_label
-from pytest_lecturecheck.settings import RunSettings, timeout_from_number
+from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 SETTINGS_FILE: Final = "lecturecheck.toml"
 REPORT_SUFFIXES: Final = (".json", ".md")
 _RECORD_RUNS: Final = 3
+_CAP_WORDS: Final = {"auto": AUTOMATIC_CAP, "off": NO_LIMIT}
 
 
 class Mode(StrEnum):
@@ -84,6 +85,13 @@ def _read_positive_size(value: object) -> int:
     return size
 
 
+def read_cap(value: object) -> float:
+    """Read a memory cap: a size, ``"auto"``, or ``"off"``."""
+    if isinstance(value, str) and value.strip().lower() in _CAP_WORDS:
+        return _CAP_WORDS[value.strip().lower()]
+    return _read_positive_size(value)
+
+
 def _read_positive_duration(value: object) -> float:
     seconds = parse_duration(value)
     if seconds <= 0:
@@ -125,6 +133,7 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "total-timeout": read_seconds,
     "startup-timeout": read_seconds,
     "kernel": _read_text,
+    "memory-cap": read_cap,
     "declared-memory": _read_positive_size,
     "declared-time": _read_positive_duration,
     "budget-dir": _read_text,
@@ -296,6 +305,7 @@ _RUN_ATTRIBUTES: Final = {
     "total-timeout": "total_timeout_seconds",
     "startup-timeout": "startup_timeout_seconds",
     "kernel": "kernel_name",
+    "memory-cap": "memory_cap_bytes",
     "declared-memory": "declared_memory_bytes",
     "declared-time": "declared_time_seconds",
 }

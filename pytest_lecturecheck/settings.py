@@ -15,7 +15,10 @@ from typing import Final
 from pytest_lecturecheck.errors import SettingsError
 
 NO_LIMIT: Final = math.inf
-"""The value of a timeout that was switched off (0, a negative number or null in the source)."""
+"""The value of a timeout or a cap that was switched off (0, a negative number or null in the source)."""
+
+AUTOMATIC_CAP: Final = 0.0
+"""The value of a memory cap that follows from what the machine can give when the lecture starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,8 @@ class RunSettings:
         skip_reason: why the lecture is not run at all; an empty string runs it in spite of a lower layer.
         declared_memory_bytes: memory that a README declares.
         declared_time_seconds: time that a README declares.
+        memory_cap_bytes: memory that the lecture's processes may take before they are stopped; :data:`AUTOMATIC_CAP`
+            works it out, :data:`NO_LIMIT` sets none.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
     """
 
@@ -45,6 +50,7 @@ class RunSettings:
     skip_reason: str | None = None
     declared_memory_bytes: int | None = None
     declared_time_seconds: float | None = None
+    memory_cap_bytes: float | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, lower: RunSettings) -> RunSettings:
@@ -71,6 +77,7 @@ DEFAULTS: Final = RunSettings(
     allow_errors=False,
     run_in_temp=False,
     skip_reason="",
+    memory_cap_bytes=AUTOMATIC_CAP,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import secrets
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any, Final
 import zmq.asyncio
 
 from pytest_lecturecheck.kernel import agent
+from pytest_lecturecheck.kernel.cap import Cap, automatic_cap, watch
+from pytest_lecturecheck.kernel.cgroup import make_group
 from pytest_lecturecheck.kernel.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.launch import Kernel, start_kernel
 from pytest_lecturecheck.kernel.ports import Ports, RunPlan
-from pytest_lecturecheck.kernel.teardown import Leftover, kill_tree, wait_exit
+from pytest_lecturecheck.kernel.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.platform import Software
 from pytest_lecturecheck.probe.port import Probe
+from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
 _AGENT_SECONDS: Final = 10.0
 _EXIT_SECONDS: Final = 2.0
@@ -26,19 +30,30 @@ class Attached:
     """
     One kernel under way.
 
+    Args:
+        kernel: the process and its connection.
+        client: sends cells and handles what comes back.
+        probe: measures.
+        cap: the limit on its memory, or ``None``.
+
     Attributes:
         kernel: the process and its connection.
         client: sends cells and handles what comes back.
         probe: measures.
+        cap: the limit on its memory, or ``None``.
+        stopped_at_cap: whether the watchdog has killed it.
         has_agent: whether the agent answers inside the kernel.
         request_count: requests that the agent has counted, so that its words can be matched with cells.
     """
 
-    def __init__(self, kernel: Kernel, client: LectureClient, probe: Probe) -> None:
+    def __init__(self, kernel: Kernel, client: LectureClient, probe: Probe, cap: Cap | None = None) -> None:
         """Hold what :func:`launch` made."""
         self.kernel = kernel
         self.client = client
         self.probe = probe
+        self.cap = cap
+        self.stopped_at_cap = False
+        self._watchdog: asyncio.Task[None] | None = None
         self.has_agent = False
         self.request_count = 0
 
@@ -58,9 +73,29 @@ class Attached:
         }
 
     @property
+    def cap_facts(self) -> dict[str, Any]:
+        """Give the cap and what it did, by the names that evidence has for them."""
+        if self.cap is None:
+            return {}
+        return {
+            "cap_bytes": self.cap.limit_bytes,
+            "cap_method": self.cap.method,
+            "stopped_at_cap": self.stopped_at_cap,
+        }
+
+    @property
     def lost_a_port(self) -> bool:
         """Tell whether the kernel ended because another process was quicker to bind one of its ports."""
         return self.has_ended and any("Address already in use" in line for line in self.kernel.provisioner.stderr_tail)
+
+    def watch_cap(self, ports: Ports) -> None:
+        """Have the footprint watched from now on, if there is a cap."""
+        if self.cap is not None:
+            self._watchdog = asyncio.ensure_future(watch(self.cap, self.probe, ports.available_memory, self._stop))
+
+    def _stop(self) -> None:
+        self.stopped_at_cap = True
+        kill_now(self.kernel)
 
     async def connect(self, limit_seconds: float) -> None:
         """
@@ -91,9 +126,13 @@ class Attached:
 
     async def tear_down(self, ports: Ports) -> tuple[Leftover, ...]:
         """Kill whatever is left of the kernel and what came from it, and remove its files."""
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         leftovers = await kill_tree(self.kernel, ports.find_marked)
         self.client.disconnect()
         self.kernel.remove_files()
+        if ports.warden is not None:
+            ports.warden.remove(self.kernel.token)
         return leftovers
 
 
@@ -107,7 +146,29 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
     token = secrets.token_hex(8)
     spec_name = plan.settings.kernel_name or plan.lecture.kernel_name
     kernel = await start_kernel(spec_name, context=context, cwd=cwd, token=token, extra_env=plan.environment)
-    return Attached(kernel, LectureClient(document, kernel), ports.open_probe(kernel.pid, token))
+    cap = _set_cap(plan, ports, kernel)
+    if ports.warden is not None:
+        folders = [kernel.folder] + ([str(cwd)] if plan.settings.run_in_temp else [])
+        group = str(kernel.group.folder) if kernel.group is not None else None
+        ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
+    attached = Attached(kernel, LectureClient(document, kernel), ports.open_probe(kernel.pid, token), cap)
+    attached.watch_cap(ports)
+    return attached
+
+
+def _set_cap(plan: RunPlan, ports: Ports, kernel: Kernel) -> Cap | None:
+    """Work out the run's cap, and put the kernel into a memory group that holds it where that is allowed."""
+    setting = plan.settings.memory_cap_bytes
+    if setting is None or setting == NO_LIMIT:
+        return None
+    is_chosen = setting != AUTOMATIC_CAP
+    limit = round(setting) if is_chosen else automatic_cap(plan.machine.usable_memory_bytes, ports.available_memory())
+    group = make_group(kernel.token, limit)
+    if group is not None and not group.add(kernel.pid):
+        group.remove()
+        group = None
+    kernel.group = group
+    return Cap(limit_bytes=limit, group=group, is_chosen=is_chosen)
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.kernel.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.stderr import stderr_tail
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
@@ -186,6 +187,7 @@ class Kernel:
         provisioner: the process behind it.
         spec_name: name of the kernelspec.
         language: language of the kernel, in lower case.
+        group: the run's memory group, or ``None``.
         token: value of :data:`~pytest_lecturecheck.probe.port.RUN_TOKEN_VARIABLE` in the kernel's environment.
     """
 
@@ -196,6 +198,7 @@ class Kernel:
         self.spec_name = spec_name
         self.language = str(getattr(manager.kernel_spec, "language", "") or "").lower()
         self.token = token
+        self.group: MemoryGroup | None = None
         self._folder = folder
 
     @property
@@ -204,13 +207,20 @@ class Kernel:
         assert self.provisioner.popen is not None  # noqa: S101 - a Kernel exists only after the launch
         return self.provisioner.popen.pid
 
+    @property
+    def folder(self) -> str:
+        """Give the private folder of the connection."""
+        return self._folder
+
     def remove_files(self) -> None:
-        """Remove the connection file, the sockets and their folder."""
+        """Remove the connection file, the sockets and their folder, and the memory group."""
         self.provisioner.close_stderr()
         with suppress(OSError):
             self.manager.cleanup_connection_file()
         self.manager._close_control_socket()  # noqa: SLF001 - jupyter_client closes it only in shutdown_kernel
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self.group is not None:
+            self.group.remove()
 
 
 async def start_kernel(

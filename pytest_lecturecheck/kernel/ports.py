@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 from pytest_lecturecheck.kernel.teardown import FindMarked
+from pytest_lecturecheck.kernel.warden import Warden
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.port import Probe, SharedSegment, Snapshot
+from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
@@ -35,6 +38,12 @@ class Ports:
         find_marked: finds the processes that carry the run's token.
         list_shared_memory: lists the segments of shared memory by name.
         find_mapped: tells which of these segments a living process maps: one of those given, or any for ``None``.
+        remove_shared_memory: removes a segment by name; tells whether it is gone.
+        read_oom_kills: gives the OOM kills noted since the state that its argument holds; see ``oom_state``.
+        oom_state: gives the counters of OOM kills as they stand, to be compared later.
+        read_kernel_log: gives what the kernel's log says of the end of these processes.
+        read_load_average: processes that wanted a core over the last minute, or ``None``.
+        warden: is told of runs, so that they end with the session however it ends; ``None`` for none.
         available_memory: bytes of memory that could be had now, limits counted, or ``None``.
         on_progress: is told where the run stands; called on the loop's thread.
     """
@@ -43,6 +52,12 @@ class Ports:
     find_marked: FindMarked
     list_shared_memory: Callable[[], Mapping[str, SharedSegment]]
     find_mapped: Callable[[AbstractSet[str], Iterable[int] | None], AbstractSet[str]]
+    remove_shared_memory: Callable[[str], bool]
+    oom_state: Callable[[], Any]
+    read_oom_kills: Callable[[Any], tuple[OomKill, ...]]
+    read_kernel_log: Callable[[Iterable[int]], tuple[str, ...]]
+    read_load_average: Callable[[], float | None]
+    warden: Warden | None
     available_memory: Callable[[], int | None]
     on_progress: Callable[[Progress], None]
 

@@ -32,7 +32,7 @@ from pytest_lecturecheck.kernel.teardown import interrupt
 from pytest_lecturecheck.lecture.model import Cell, Lecture
 from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings
-from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, Outcome, Run
+from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, OomKill, Outcome, Run
 
 _INTERRUPT_GRACE_SECONDS: Final = 3.0
 _PROGRESS_SECONDS: Final = 0.5
@@ -105,6 +105,7 @@ class _LectureRun:
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.shared_memory: SharedMemoryWatch | None = None
+        self.oom_state = ports.oom_state()
 
     async def execute(self) -> Run:
         ticker = asyncio.ensure_future(self._tick())
@@ -130,7 +131,11 @@ class _LectureRun:
             evidence = record.evidence or Evidence(ready=False)
             return replace(record, evidence=replace(evidence, timeout_seconds=limit, timeout_kind=kind))
         self.record = replace(
-            self.record, startup_seconds=self.clock() - self.begun, kernel_name=attached.kernel.spec_name
+            self.record,
+            startup_seconds=self.clock() - self.begun,
+            kernel_name=attached.kernel.spec_name,
+            cap_bytes=attached.cap.limit_bytes if attached.cap is not None else None,
+            cap_method=attached.cap.method if attached.cap is not None else "",
         )
         if not attached.has_agent and attached.kernel.language == "python":
             message = "the agent could not be installed in the kernel; shell lines and threads are not seen"
@@ -264,8 +269,24 @@ class _LectureRun:
             limit_source=machine.usable_memory_source,
             swap_bytes=machine.swap_bytes,
             machine=machine.architecture,
+            load_average=self.ports.read_load_average(),
+            core_count=machine.core_count,
         )
-        return evidence if attached is None else replace(evidence, **attached.exit_facts)
+        if attached is None:
+            return evidence
+        kernel_log = self.ports.read_kernel_log([attached.kernel.pid]) if attached.has_ended else ()
+        return replace(
+            evidence,
+            oom_kills=self._oom_kills(attached),
+            kernel_log=kernel_log,
+            **attached.cap_facts,
+            **attached.exit_facts,
+        )
+
+    def _oom_kills(self, attached: Attached) -> tuple[OomKill, ...]:
+        group = attached.kernel.group
+        own = group.oom_kill() if group is not None else None
+        return (() if own is None else (own,)) + self.ports.read_oom_kills(self.oom_state)
 
     # -- end ----------------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,9 @@ class SharedMemoryWatch:
             size = f"{format_size(segment.size_bytes)} in /dev/shm"
             taken = f"{name[:_NAME_CHARS]!r}, {format_size(segment.taken_bytes)} of it written"
             if appearance.is_ours:
-                message = f"left {size} ({taken}); it stays taken until it is unlinked"
+                gone = self._ports.remove_shared_memory(name)
+                end = "it was removed" if gone else "it stays taken until it is unlinked"
+                message = f"left {size} ({taken}); {end}"
             else:
                 message = f"{size} ({taken}) appeared while this cell ran and is still there; nothing shows who made it"
             yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=appearance.cell_number)

@@ -37,7 +37,8 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     """
     Kill the kernel and every process that came from it.
 
-    Found by parentage and, for those that left the tree, by the token in their environment. Repeated until a round
+    Found by parentage and, for those that left the tree, by the token in their environment and by the run's memory
+    group, where it has one. Repeated until a round
     finds none, because a process may fork while it is looked for.
 
     Args:
@@ -78,6 +79,8 @@ async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked) -> None:
 
 def _living(kernel: Kernel, find_marked: FindMarked, suspects: set[int]) -> list[psutil.Process]:
     pids = set(find_marked(kernel.token)) | _descendants(suspects)
+    if kernel.group is not None:
+        pids |= set(kernel.group.pids())
     if not kernel.provisioner.ended.done():
         pids |= {kernel.pid} | _descendants({kernel.pid})
     living = []
@@ -102,6 +105,16 @@ def _describe(process: psutil.Process) -> Leftover:
     with suppress(psutil.Error):
         name, rss_bytes = process.name(), process.memory_info().rss
     return Leftover(pid=process.pid, name=name, rss_bytes=rss_bytes)
+
+
+def kill_now(kernel: Kernel) -> None:
+    """Kill the kernel and its present descendants at once, without waiting; :func:`kill_tree` does the rest."""
+    pids = {kernel.pid, *_descendants({kernel.pid})}
+    if kernel.group is not None:
+        pids |= set(kernel.group.pids())
+    for pid in pids:
+        with suppress(psutil.Error):
+            psutil.Process(pid).kill()
 
 
 async def interrupt(kernel: Kernel) -> None:

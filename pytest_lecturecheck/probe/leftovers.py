@@ -88,6 +88,15 @@ def find_mapped(
     return frozenset(found)
 
 
+def remove_shared_memory(name: str, shared_memory_root: Path = SHARED_MEMORY_ROOT) -> bool:
+    """Remove a segment by the name that :func:`list_shared_memory` gives it; tell whether it is gone now."""
+    try:
+        (shared_memory_root / name).unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
 def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[str, SharedSegment]:
     """
     List the segments in shared memory by name.

@@ -1,0 +1,154 @@
+"""
+A memory group of a run's own, where the system lets us make one.
+
+Version 1 of the cgroup interface (``memory.limit_in_bytes``, also in hybrid trees) and version 2 (``memory.max``);
+see the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A process cannot leave its group
+without privileges, so the group also tells which processes belong to the run, whatever they did to their parentage or
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.run import OomKill, OomScope
+
+_PREFIX: Final = "lecturecheck-"
+_V2_EVENTS: Final = "memory.events"
+_V1_EVENTS: Final = "memory.oom_control"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGroup:
+    """
+    One group with a limit.
+
+    Attributes:
+        folder: the group's folder in the cgroup file system.
+        version: 1 or 2, of the interface.
+        limit_bytes: the limit that was set.
+    """
+
+    folder: Path
+    version: int
+    limit_bytes: int
+
+    def add(self, pid: int) -> bool:
+        """Move a process into the group; its later children follow. Tell whether that worked."""
+        return _write(self.folder / "cgroup.procs", str(pid))
+
+    def pids(self) -> list[int]:
+        """List the processes in the group."""
+        text = _read(self.folder / "cgroup.procs") or ""
+        return [int(word) for word in text.split() if word.isdigit()]
+
+    def oom_kill(self) -> OomKill | None:
+        """Give the kills that the group's limit has caused, or ``None``."""
+        name = _V2_EVENTS if self.version == 2 else _V1_EVENTS  # noqa: PLR2004 - the version's number
+        count = _field(_read(self.folder / name) or "", "oom_kill")
+        if not count:
+            return None
+        where = f"cgroup v{self.version} of this run, {name} oom_kill"
+        return OomKill(scope=OomScope.CAP, before=0, after=count, limit_bytes=self.limit_bytes, where=where)
+
+    def footprint_bytes(self) -> int | None:
+        """Give the anonymous, shared and swapped pages of the group, shared ones once; ``None`` if unreadable."""
+        text = _read(self.folder / "memory.stat") or ""
+        names = ("anon", "shmem", "swap") if self.version == 2 else ("rss", "shmem", "swap")  # noqa: PLR2004 - see above
+        fields = [_field(text, name) for name in names]
+        return None if fields[0] is None else sum(value or 0 for value in fields)
+
+    def remove(self) -> None:
+        """Remove the group; it must be empty."""
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+def make_group(
+    name: str, limit_bytes: int, *, proc_root: Path = Path("/proc"), sys_root: Path = Path("/sys/fs/cgroup")
+) -> MemoryGroup | None:
+    """
+    Make a group below this process's own one, or give ``None`` where that is not allowed.
+
+    Args:
+        name: distinguishes the group; letters and digits.
+        limit_bytes: limit for memory, and for memory with swap where that is accounted.
+        proc_root: ``/proc``, or a recorded tree.
+        sys_root: where the cgroup file systems are mounted, or a recorded tree.
+    """
+    for version, parent in _own_groups(proc_root, sys_root):
+        folder = parent / f"{_PREFIX}{name}"
+        with suppress(OSError):
+            folder.mkdir()
+        if not folder.is_dir():
+            continue
+        group = MemoryGroup(folder=folder, version=version, limit_bytes=limit_bytes)
+        if _set_limit(group):
+            return group
+        group.remove()
+    return None
+
+
+def _own_groups(proc_root: Path, sys_root: Path) -> list[tuple[int, Path]]:
+    """Give this process's groups that can account for memory; version 1 first, which has the memory in hybrid trees."""
+    groups: list[tuple[int, Path]] = []
+    for line in (_read(proc_root / "self" / "cgroup") or "").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        relative = path.lstrip("/")
+        if "memory" in controllers.split(","):
+            groups.insert(0, (1, sys_root / "memory" / relative))
+        elif number == "0" and not controllers and (sys_root / "cgroup.controllers").exists():
+            groups.append((2, sys_root / relative))
+    return groups
+
+
+def _set_limit(group: MemoryGroup) -> bool:
+    limit = str(group.limit_bytes)
+    if group.version == 1:
+        if not _write(group.folder / "memory.limit_in_bytes", limit):
+            return False
+        # Absent where swap is not accounted; the limit on memory alone then lets a run swap.
+        _write(group.folder / "memory.memsw.limit_in_bytes", limit)
+        return True
+    if not (group.folder / "memory.max").exists():
+        # The controller is not enabled for children of this group; enabling it is the group's owner's affair.
+        return False
+    if not _write(group.folder / "memory.max", limit):
+        return False
+    _write(group.folder / "memory.swap.max", "0")
+    return True
+
+
+def _field(text: str, name: str) -> int | None:
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == name and value.strip().isdigit():
+            return int(value)
+    return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+
+
+def _write(path: Path, text: str) -> bool:
+    try:
+        # Not write_text: a file of the cgroup interface takes one write.
+        descriptor = os.open(path, os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, text.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
