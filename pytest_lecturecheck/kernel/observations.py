@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.lecture.model import Cell
 from pytest_lecturecheck.run import CellError
-from pytest_lecturecheck.units import format_size
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.client import Reply
-    from pytest_lecturecheck.kernel.teardown import Leftover
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
@@ -137,13 +135,3 @@ def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tup
                 f"{heaviest_cell} reached the lecture's peak"
             )
             yield Finding(kind=FindingKind.THREAD, message=message, cell_number=number)
-
-
-def leftover_findings(leftovers: Iterable[Leftover]) -> Iterator[Finding]:
-    """Name the processes that had to be killed after the kernel had ended."""
-    for process in leftovers:
-        message = (
-            f"left a process running: pid {process.pid}, {_cut(process.name, _COMMAND_CHARS)!r}, "
-            f"{format_size(process.rss_bytes)}; it was killed"
-        )
-        yield Finding(kind=FindingKind.PROCESS, message=message)

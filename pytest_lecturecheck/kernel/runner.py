@@ -22,13 +22,12 @@ from pytest_lecturecheck.kernel.observations import (
     cell_error,
     cell_findings,
     exit_error,
-    leftover_findings,
     line_of_error,
     thread_findings,
 )
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
-from pytest_lecturecheck.kernel.shared_memory import SharedMemoryWatch
 from pytest_lecturecheck.kernel.teardown import interrupt
+from pytest_lecturecheck.kernel.traces import Traces
 from pytest_lecturecheck.lecture.model import Cell, Lecture
 from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings
@@ -104,7 +103,7 @@ class _LectureRun:
         self.cell_of_request: dict[int, int] = {}
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
-        self.shared_memory: SharedMemoryWatch | None = None
+        self.traces: Traces | None = None
         self.oom_state = ports.oom_state()
 
     async def execute(self) -> Run:
@@ -162,8 +161,9 @@ class _LectureRun:
         return attached
 
     async def _launch(self) -> Attached:
-        self.attached = await launch(self.plan, self.ports, self.context, cwd=self._folder(), document=self.document)
-        self.shared_memory = SharedMemoryWatch(self.ports, self.attached.kernel.token)
+        folder = self._folder()
+        self.attached = await launch(self.plan, self.ports, self.context, cwd=folder, document=self.document)
+        self.traces = Traces(self.attached, self.ports, folder)
         return self.attached
 
     def _folder(self) -> Path:
@@ -205,8 +205,8 @@ class _LectureRun:
             ended = await attached.client.wait_cell(request, None if limit == math.inf else limit)
         finally:
             measured = attached.probe.end_cell()
-        if self.shared_memory is not None:
-            self.shared_memory.look(cell.number)
+        if self.traces is not None:
+            self.traces.look(cell.number)
         if ended:
             return self._judge_cell(attached, cell, request.reply, measured)
         if attached.has_ended:
@@ -301,8 +301,8 @@ class _LectureRun:
         readings: Mapping[Metric, Reading] = {}
         if self.attached is not None:
             readings = self.attached.probe.close()
-            self.findings.extend(leftover_findings(await self.attached.tear_down(self.ports)))
-            self.findings.extend(self.shared_memory.left() if self.shared_memory is not None else ())
+            leftovers = await self.attached.tear_down(self.ports)
+            self.findings.extend(self.traces.left(leftovers) if self.traces is not None else ())
         if self.temp_folder is not None:
             self.temp_folder.cleanup()
         return readings
