@@ -115,6 +115,9 @@ class OomScope(StrEnum):
     """A group that the session lives in."""
     SCHEDULER = "scheduler"
     """A group that a batch scheduler (Slurm) made."""
+    OUTER = "outer"
+    """A limit of a group further out than can be seen, or the machine's memory: the group's counter of kills rose, and
+    no limit that can be seen was reached."""
     MACHINE = "machine"
     """Only the machine's own counter rose (``/proc/vmstat``, which counts the kills of every group as well)."""
 

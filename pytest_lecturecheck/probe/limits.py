@@ -53,12 +53,12 @@ def smallest_memory_limit(root: Path, environ: Mapping[str, str], ram_bytes: int
 
 def cgroup_memory_limits(root: Path) -> Iterator[MemoryLimit]:
     """Find the memory limits of this process's control groups and all their ancestors, in v1, v2 and hybrid trees."""
-    for folder in _group_folders(root, controller="memory"):
-        limit = _read_number(folder / "memory.max")
+    for folder in group_folders(root, controller="memory"):
+        limit = read_number(folder / "memory.max")
         if limit is not None:
             used = _unreclaimable(folder, "memory.current", "inactive_file")
             yield MemoryLimit(limit_bytes=limit, source="container (cgroup v2 memory.max)", used_bytes=used)
-        limit = _read_number(folder / "memory.limit_in_bytes")
+        limit = read_number(folder / "memory.limit_in_bytes")
         if limit is not None:
             used = _unreclaimable(folder, "memory.usage_in_bytes", "total_inactive_file")
             yield MemoryLimit(limit_bytes=limit, source="container (cgroup v1 memory.limit_in_bytes)", used_bytes=used)
@@ -66,24 +66,24 @@ def cgroup_memory_limits(root: Path) -> Iterator[MemoryLimit]:
 
 def cpu_quota_cores(root: Path) -> float | None:
     """Find the smallest CPU quota of this process's control groups and their ancestors, in cores."""
-    quotas = [quota for folder in _group_folders(root, controller="cpu") for quota in _cpu_quotas(folder)]
+    quotas = [quota for folder in group_folders(root, controller="cpu") for quota in _cpu_quotas(folder)]
     return min(quotas, default=None)
 
 
 def _cpu_quotas(folder: Path) -> Iterator[float]:
-    words = (_read_text(folder / "cpu.max") or "").split()
+    words = (read_text(folder / "cpu.max") or "").split()
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):  # noqa: PLR2004 - quota, period
         yield int(words[0]) / int(words[1])
-    quota = _read_number(folder / "cpu.cfs_quota_us")
-    period = _read_number(folder / "cpu.cfs_period_us")
+    quota = read_number(folder / "cpu.cfs_quota_us")
+    period = read_number(folder / "cpu.cfs_period_us")
     if quota and period:
         yield quota / period
 
 
-def _group_folders(root: Path, *, controller: str) -> Iterator[Path]:
+def group_folders(root: Path, *, controller: str) -> Iterator[Path]:
     """Give the folders of this process's groups for ``controller``, from the innermost to the mount itself."""
     mounts = root / "sys" / "fs" / "cgroup"
-    for line in (_read_text(root / "proc" / "self" / "cgroup") or "").splitlines():
+    for line in (read_text(root / "proc" / "self" / "cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:
@@ -106,16 +106,16 @@ def _ancestors(mount: Path, path: str) -> Iterator[Path]:
 
 
 def _unreclaimable(folder: Path, usage_name: str, cache_key: str) -> int | None:
-    usage = _read_number(folder / usage_name)
+    usage = read_number(folder / usage_name)
     if usage is None:
         return None
-    lines = (_read_text(folder / "memory.stat") or "").splitlines()
+    lines = (read_text(folder / "memory.stat") or "").splitlines()
     cache = next((line.split()[1] for line in lines if line.startswith(f"{cache_key} ")), "0")
     return max(0, usage - int(cache)) if cache.isdigit() else usage
 
 
 def _ulimits(root: Path) -> Iterator[MemoryLimit]:
-    for line in (_read_text(root / "proc" / "self" / "limits") or "").splitlines():
+    for line in (read_text(root / "proc" / "self" / "limits") or "").splitlines():
         match = _ULIMIT_LINE.fullmatch(line)
         if match is not None and match[1] in _ULIMITS and match[2].isdigit():
             yield MemoryLimit(limit_bytes=int(match[2]), source=_ULIMITS[match[1]])
@@ -137,12 +137,14 @@ def _slurm_size(text: str) -> int | None:
     return int(match[1]) * _SLURM_UNITS[match[2]] if match is not None else None
 
 
-def _read_number(path: Path) -> int | None:
-    text = (_read_text(path) or "").strip()
+def read_number(path: Path) -> int | None:
+    """Give the whole number that a file holds, or ``None`` ("max" and a missing file included)."""
+    text = (read_text(path) or "").strip()
     return int(text) if re.fullmatch(r"[0-9]+", text) else None
 
 
-def _read_text(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """Give a file's text, or ``None`` where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
