@@ -98,6 +98,7 @@ class Desk:
 
     def notebook(self, name: str, *sources: str, **metadata) -> Path:
         """Write a notebook of code cells."""
+        metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, **metadata}
         cells = [
             {"cell_type": "code", "metadata": {}, "source": dedent(text), "outputs": [], "execution_count": None}
             for text in sources
@@ -149,3 +150,9 @@ def session_environment(**variables: str) -> dict[str, str]:
         if not name.startswith(("PYTEST_", "COV_", "COVERAGE_")) and name not in {"CI", "BUILD_NUMBER", "COLUMNS"}
     }
     return {**kept, "COLUMNS": str(_WIDTH), "PYTHONUTF8": "1", **variables}
+
+
+def parse_size_text(text: str) -> float:
+    """Read a size as budget files print it, without help of what is tested."""
+    number, unit = text.split(" ")
+    return float(number) * {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024**3}[unit]

@@ -1,0 +1,46 @@
+"""Several lectures at once: keys, order, and one budget file."""
+
+import re
+import tomllib
+
+import pytest
+from real_sessions import PLATFORM, Desk, parse_size_text
+
+LECTURES = ["ch1/intro.md", "ch2/intro.ipynb", "ch2/intro.md", *(f"l{number}.ipynb" for number in range(8))]
+
+
+@pytest.fixture(scope="module")
+def recorded(desk):
+    desk.put("F01", "F02", flat=True)
+    return desk.pytest("--lecture-record", "--lecture-runs=1", "-n", "2", ".")
+
+
+def budget_of(desk: Desk) -> dict:
+    return tomllib.loads((desk.folder / "lecture-budgets" / f"{PLATFORM}.toml").read_text(encoding="utf-8"))
+
+
+def test_recorded_at_once_into_one_file(recorded, desk):
+    assert (recorded.code, recorded.outcomes()) == (0, {"passed": 11})
+    assert "Different tests were collected" not in recorded.text
+    assert list(budget_of(desk)["lectures"]) == LECTURES
+    assert [path.name for path in (desk.folder / "lecture-budgets").iterdir()] == [f"{PLATFORM}.toml"]
+
+
+def test_same_names_in_two_folders_are_three_lectures(recorded, desk):
+    assert desk.node_ids("ch1", "ch2") == [f"{name}::lecture" for name in LECTURES[:3]]
+    session = desk.pytest("--lecture-budget", "-n", "2", "--dist=loadfile", "ch1", "ch2")
+    assert (session.code, session.outcomes()) == (0, {"passed": 3})
+    assert {session.verdict(name)["kind"] for name in LECTURES[:3]} == {"within"}
+
+
+def test_recorded_one_by_one_the_figures_are_the_same(recorded, desk):
+    at_once = budget_of(desk)["lectures"]
+    again = desk.pytest("--lecture-record", "--lecture-runs=1", "l1.ipynb", "l7.ipynb")
+    assert again.code == 0
+    serial = budget_of(desk)["lectures"]
+    assert list(serial) == LECTURES
+    for name in ("l1.ipynb", "l7.ipynb"):
+        first, second = (parse_size_text(entry[name]["peak_footprint"]["seen"][0]) for entry in (at_once, serial))
+        assert abs(first - second) < 0.05 * first
+        assert abs(second - (50 + 10 * 1.048 * (int(name[1]) + 1)) * 1e6) < 20e6
+    assert re.search(r"^2 lectures recorded; limits: ", again.text, re.MULTILINE)
