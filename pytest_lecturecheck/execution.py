@@ -20,9 +20,10 @@ from pytest_lecturecheck.kernel.warden import Warden
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.probe import leftovers
+from pytest_lecturecheck.probe import leftovers, oom
 from pytest_lecturecheck.probe.machine import available_memory
 from pytest_lecturecheck.probe.memory import open_memory_probe
+from pytest_lecturecheck.probe.port import Probe
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.settings import DEFAULTS, RunSettings
 
@@ -37,6 +38,7 @@ class Workbench:
     Args:
         platform: platform label of the session.
         machine: the machine.
+        on_kernel: is told the process id of every kernel that starts; called on the kernels' thread.
         on_progress: is told where a run stands; called on the kernels' thread.
         on_wait: is called about twice a second on the calling thread while a lecture runs.
     """
@@ -46,6 +48,7 @@ class Workbench:
         *,
         platform: str,
         machine: Machine,
+        on_kernel: Callable[[int], None],
         on_progress: Callable[[Progress], None],
         on_wait: Callable[[], None],
     ) -> None:
@@ -56,16 +59,21 @@ class Workbench:
         self._context: zmq.asyncio.Context | None = None
         # On Windows a kernel's own watch over its parent is all there is.
         self._warden = None if os.name == "nt" else Warden()
+
+        def open_probe(pid: int, token: str) -> Probe:
+            on_kernel(pid)
+            return open_memory_probe(pid, run_token=token)
+
         self._ports = Ports(
-            open_probe=lambda pid, token: open_memory_probe(pid, run_token=token),
+            open_probe=open_probe,
             find_marked=leftovers.find_marked,
             list_shared_memory=leftovers.list_shared_memory,
             find_mapped=leftovers.find_mapped,
             remove_shared_memory=leftovers.remove_shared_memory,
-            oom_state=lambda: None,
-            read_oom_kills=lambda _: (),
-            read_kernel_log=lambda _: (),
-            read_load_average=lambda: None,
+            oom_counters=lambda folder: oom.read_oom_counters(cap_folder=folder),
+            compare_oom=oom.compare_oom_counters,
+            read_kernel_log=oom.read_kernel_log,
+            read_load_average=lambda: oom.read_load_average(core_count=machine.core_count),
             warden=self._warden,
             available_memory=available_memory,
             on_progress=on_progress,

@@ -19,6 +19,7 @@ from pytest_lecturecheck.kernel.ports import Ports, RunPlan
 from pytest_lecturecheck.kernel.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.platform import Software
 from pytest_lecturecheck.probe.port import Probe
+from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
 _AGENT_SECONDS: Final = 10.0
@@ -54,6 +55,7 @@ class Attached:
         self.cap = cap
         self.stopped_at_cap = False
         self._watchdog: asyncio.Task[None] | None = None
+        self._oom_before: Any = None
         self.has_agent = False
         self.request_count = 0
 
@@ -89,13 +91,22 @@ class Attached:
         return self.has_ended and any("Address already in use" in line for line in self.kernel.provisioner.stderr_tail)
 
     def watch_cap(self, ports: Ports) -> None:
-        """Have the footprint watched from now on, if there is a cap."""
+        """Take note of the counters of OOM kills, and have the footprint watched from now on if there is a cap."""
+        self._oom_before = ports.oom_counters(self._group_folder)
         if self.cap is not None:
             self._watchdog = asyncio.ensure_future(watch(self.cap, self.probe, ports.available_memory, self._stop))
 
     def _stop(self) -> None:
         self.stopped_at_cap = True
         kill_now(self.kernel)
+
+    def oom_kills(self, ports: Ports) -> tuple[OomKill, ...]:
+        """Give the OOM kills that were counted since the kernel's start."""
+        return ports.compare_oom(self._oom_before, ports.oom_counters(self._group_folder))
+
+    @property
+    def _group_folder(self) -> Path | None:
+        return self.kernel.group.folder if self.kernel.group is not None else None
 
     async def connect(self, limit_seconds: float) -> None:
         """

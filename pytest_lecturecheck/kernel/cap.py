@@ -78,7 +78,8 @@ async def watch(cap: Cap, probe: Probe, available_memory: Callable[[], int | Non
         snapshot = probe.snapshot()
         if snapshot is None:
             continue
-        exceeded = snapshot.footprint_bytes > cap.limit_bytes
+        # Where a group holds the cap, the group decides: it does not charge the library files that others use as well.
+        exceeded = cap.group is None and snapshot.footprint_bytes > cap.limit_bytes
         if not exceeded and rounds % _MACHINE_EVERY == 0:
             available = available_memory()
             exceeded = available is not None and available < floor_bytes and snapshot.footprint_bytes > available

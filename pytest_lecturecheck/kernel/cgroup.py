@@ -15,11 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.run import OomKill, OomScope
-
 _PREFIX: Final = "lecturecheck-"
-_V2_EVENTS: Final = "memory.events"
-_V1_EVENTS: Final = "memory.oom_control"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +42,10 @@ class MemoryGroup:
         text = _read(self.folder / "cgroup.procs") or ""
         return [int(word) for word in text.split() if word.isdigit()]
 
-    def oom_kill(self) -> OomKill | None:
-        """Give the kills that the group's limit has caused, or ``None``."""
-        name = _V2_EVENTS if self.version == 2 else _V1_EVENTS  # noqa: PLR2004 - the version's number
-        count = _field(_read(self.folder / name) or "", "oom_kill")
-        if not count:
-            return None
-        where = f"cgroup v{self.version} of this run, {name} oom_kill"
-        return OomKill(scope=OomScope.CAP, before=0, after=count, limit_bytes=self.limit_bytes, where=where)
+    def oom_kill_count(self) -> int:
+        """Give the number of processes that were killed in the group for want of memory."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"  # noqa: PLR2004 - the version's number
+        return _field(_read(self.folder / name) or "", "oom_kill") or 0
 
     def footprint_bytes(self) -> int | None:
         """Give the anonymous, shared and swapped pages of the group, shared ones once; ``None`` if unreadable."""

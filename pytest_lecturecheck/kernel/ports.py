@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pytest_lecturecheck.kernel.teardown import FindMarked
@@ -39,8 +40,8 @@ class Ports:
         list_shared_memory: lists the segments of shared memory by name.
         find_mapped: tells which of these segments a living process maps: one of those given, or any for ``None``.
         remove_shared_memory: removes a segment by name; tells whether it is gone.
-        read_oom_kills: gives the OOM kills noted since the state that its argument holds; see ``oom_state``.
-        oom_state: gives the counters of OOM kills as they stand, to be compared later.
+        oom_counters: gives the counters of OOM kills as they stand, for processes in the memory group given or in none.
+        compare_oom: gives the kills that lie between two states of these counters.
         read_kernel_log: gives what the kernel's log says of the end of these processes.
         read_load_average: processes that wanted a core over the last minute, or ``None``.
         warden: is told of runs, so that they end with the session however it ends; ``None`` for none.
@@ -53,8 +54,8 @@ class Ports:
     list_shared_memory: Callable[[], Mapping[str, SharedSegment]]
     find_mapped: Callable[[AbstractSet[str], Iterable[int] | None], AbstractSet[str]]
     remove_shared_memory: Callable[[str], bool]
-    oom_state: Callable[[], Any]
-    read_oom_kills: Callable[[Any], tuple[OomKill, ...]]
+    oom_counters: Callable[[Path | None], Any]
+    compare_oom: Callable[[Any, Any], tuple[OomKill, ...]]
     read_kernel_log: Callable[[Iterable[int]], tuple[str, ...]]
     read_load_average: Callable[[], float | None]
     warden: Warden | None

@@ -31,7 +31,7 @@ from pytest_lecturecheck.kernel.traces import Traces
 from pytest_lecturecheck.lecture.model import Cell, Lecture
 from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings
-from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, OomKill, Outcome, Run
+from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, Outcome, Run
 
 _INTERRUPT_GRACE_SECONDS: Final = 3.0
 _PROGRESS_SECONDS: Final = 0.5
@@ -104,7 +104,6 @@ class _LectureRun:
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.traces: Traces | None = None
-        self.oom_state = ports.oom_state()
 
     async def execute(self) -> Run:
         ticker = asyncio.ensure_future(self._tick())
@@ -277,16 +276,11 @@ class _LectureRun:
         kernel_log = self.ports.read_kernel_log([attached.kernel.pid]) if attached.has_ended else ()
         return replace(
             evidence,
-            oom_kills=self._oom_kills(attached),
+            oom_kills=attached.oom_kills(self.ports),
             kernel_log=kernel_log,
             **attached.cap_facts,
             **attached.exit_facts,
         )
-
-    def _oom_kills(self, attached: Attached) -> tuple[OomKill, ...]:
-        group = attached.kernel.group
-        own = group.oom_kill() if group is not None else None
-        return (() if own is None else (own,)) + self.ports.read_oom_kills(self.oom_state)
 
     # -- end ----------------------------------------------------------------------------------------------------------
 

@@ -45,17 +45,16 @@ class Traces:
         for pid in self._other_processes():
             self._process_cells.setdefault(pid, cell_number)
         group = self._attached.kernel.group
-        kill = group.oom_kill() if group is not None else None
-        if kill is not None and kill.after > self._kill_count:
-            self._kill_count = kill.after
-            if not self._attached.has_ended:
-                message = (
-                    f"a child process was killed for memory at the cap of {format_size(kill.limit_bytes or 0)} "
-                    f"({kill.where}); the kernel itself went on"
-                )
-                self._findings.append(
-                    Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell_number, fails_when_strict=True)
-                )
+        kill_count = group.oom_kill_count() if group is not None else 0
+        if group is not None and kill_count > self._kill_count and not self._attached.has_ended:
+            message = (
+                f"a child process was killed for memory at the cap of {format_size(group.limit_bytes)}; "
+                "the kernel itself went on"
+            )
+            self._findings.append(
+                Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell_number, fails_when_strict=True)
+            )
+        self._kill_count = kill_count
 
     def _other_processes(self) -> Iterable[int]:
         """Give the run's processes; none where there are no signs of any but the kernel."""
