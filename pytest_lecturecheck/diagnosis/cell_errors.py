@@ -11,6 +11,7 @@ from pytest_lecturecheck.diagnosis.wording import (
     had_text,
     in_brackets,
     limit_text,
+    oom_lines,
     stderr_lines,
 )
 from pytest_lecturecheck.run import Evidence
@@ -95,5 +96,5 @@ def find_cell_error(evidence: Evidence) -> Cause | None:
     return Cause(
         kind=CauseKind.CELL_ERROR,
         headline=f"{error_text(evidence.error)}{in_brackets(evidence)}",
-        evidence=tuple(stderr_lines(evidence)),
+        evidence=(*oom_lines(evidence), *stderr_lines(evidence)),
     )

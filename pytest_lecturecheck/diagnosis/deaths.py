@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePosixPath
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
 from pytest_lecturecheck.diagnosis.memory_errors import is_near_limit
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, MemoryRequest, parse_stderr
-from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, place, stderr_lines, within
+from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, one_line, place, stderr_lines, within
 from pytest_lecturecheck.run import Evidence
 
 # Numbers, not the signal module: a record may be read on another system than the one it comes from.
@@ -58,11 +61,38 @@ def find_death_at_start(evidence: Evidence) -> Cause | None:
             headline="kernel never became ready",
             evidence=tuple(stderr_lines(evidence)),
         )
-    return Cause(kind=CauseKind.DIED_AT_START, headline=headline, evidence=tuple(stderr_lines(evidence)))
+    beside = [clean for name in evidence.shadowing_files if (clean := one_line(name))]
+    hint = (f"beside the lecture, named like a module that the kernel needs: {', '.join(beside)}",) if beside else ()
+    return Cause(kind=CauseKind.DIED_AT_START, headline=headline, evidence=(*hint, *stderr_lines(evidence)))
+
+
+def find_shadowing_file(evidence: Evidence) -> Cause | None:
+    """Recognise a kernel that ended at its start over a file beside the lecture that took a module's place."""
+    if evidence.ready or (evidence.signal is None and evidence.exit_code is None):
+        return None
+    named = [name for name in evidence.shadowing_files if one_line(name) and _is_named(name, evidence.stderr_tail)]
+    if not named:
+        return None
+    path = PurePosixPath(named[0])
+    file, module = one_line(path.name) or one_line(named[0]), one_line(path.stem)
+    return Cause(
+        kind=CauseKind.SHADOWED,
+        headline=f"kernel died at start: {file} beside the lecture took the place of Python's module {module}",
+        evidence=tuple(stderr_lines(evidence)),
+        advice=(f"rename {file}",),
+    )
+
+
+def _is_named(file: str, stderr_tail: tuple[str, ...]) -> bool:
+    """Tell whether a traceback goes through the file, or complains about the module of its name."""
+    path = PurePosixPath(file)
+    name, stem = re.escape(path.name), re.escape(path.stem)
+    pattern = re.compile(rf"""[/\\"']{name}(?:["'/\\]|$)|(?:module|from|import of) ['"]{stem}['"]""")
+    return any(pattern.search(line) for line in stderr_tail)
 
 
 def find_kill(evidence: Evidence) -> Cause | None:
-    """Recognise SIGKILL: always from outside; that it was for memory takes counters, not this signal."""
+    """Recognise SIGKILL without a record of an OOM kill: from outside, and not provably for memory."""
     if evidence.signal != _SIGKILL:
         return None
     advice = ["the system's log (dmesg, journalctl -k) or the scheduler's says who killed it"]
@@ -70,7 +100,7 @@ def find_kill(evidence: Evidence) -> Cause | None:
         advice.insert(0, "memory was close to its limit at the last reading, so look there first")
     return Cause(
         kind=CauseKind.KILLED,
-        headline=f"kernel was killed (SIGKILL){within(evidence)} from outside; that it was for memory is not shown",
+        headline=f"kernel was killed from outside (SIGKILL){within(evidence)}; no record of memory shortage",
         evidence=all_lines(evidence),
         advice=tuple(advice),
     )
@@ -88,8 +118,8 @@ def find_native_out_of_memory(evidence: Evidence) -> Cause | None:
     advice = ("another process, or this one's earlier cells, may hold the GPU's memory; nvidia-smi shows which",)
     return Cause(
         kind=CauseKind.NATIVE_OUT_OF_MEMORY,
-        headline=f"kernel aborted (SIGABRT){within(evidence)}; {_allocator_text(request)}{asked}",
-        evidence=all_lines(evidence),
+        headline=f"kernel aborted (SIGABRT){within(at_crash(evidence))}; {_allocator_text(request)}{asked}",
+        evidence=(*crash_lines(evidence), *all_lines(evidence)),
         advice=advice if device else (),
     )
 
@@ -106,7 +136,7 @@ def find_signal(evidence: Evidence) -> Cause | None:
     """Recognise the other signals: crashes of native code, and requests to end."""
     if evidence.signal is None:
         return None
-    name, where = signal_name(evidence.signal), within(evidence)
+    name, where = signal_name(evidence.signal), within(at_crash(evidence))
     advice = (_SIGNAL_ADVICE[evidence.signal],) if evidence.signal in _SIGNAL_ADVICE else ()
     if evidence.signal == _SIGABRT:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel aborted ({name}){where}"
@@ -114,7 +144,8 @@ def find_signal(evidence: Evidence) -> Cause | None:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel crashed ({name}){where}"
     else:
         kind, headline = CauseKind.ENDED_BY_SIGNAL, f"kernel was ended by {name}{where}"
-    return Cause(kind=kind, headline=headline, evidence=all_lines(evidence), advice=advice)
+    lines = (*crash_lines(evidence), *all_lines(evidence))
+    return Cause(kind=kind, headline=headline, evidence=lines, advice=advice)
 
 
 def find_exit_code(evidence: Evidence) -> Cause | None:
@@ -123,8 +154,8 @@ def find_exit_code(evidence: Evidence) -> Cause | None:
         return None
     return Cause(
         kind=CauseKind.EXITED,
-        headline=f"kernel ended with exit code {_exit_code_text(evidence.exit_code)}{within(evidence)}",
-        evidence=all_lines(evidence),
+        headline=f"kernel ended with exit code {_exit_code_text(evidence.exit_code)}{within(at_crash(evidence))}",
+        evidence=(*crash_lines(evidence), *all_lines(evidence)),
     )
 
 

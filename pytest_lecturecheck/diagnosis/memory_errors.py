@@ -17,6 +17,8 @@ from pytest_lecturecheck.diagnosis.wording import (
     error_text,
     had_text,
     in_brackets,
+    is_limit_the_cap,
+    limit_bytes,
     limit_text,
     peak_bytes,
 )
@@ -74,8 +76,9 @@ def find_impossible_request(evidence: Evidence) -> Cause | None:
     if not is_memory_error(evidence):
         return None
     asked, ceiling = _asked(evidence), evidence.available_memory_bytes
-    if evidence.limit_memory_bytes is not None:
-        ceiling = evidence.limit_memory_bytes + (evidence.swap_bytes or 0)
+    if (limit := limit_bytes(evidence)) is not None:
+        # Swap comes on top of RAM; the cap counts it.
+        ceiling = limit if is_limit_the_cap(evidence) else limit + (evidence.swap_bytes or 0)
     if asked is None or (ceiling is not None and asked <= ceiling):
         return None
     had = had_text(evidence)
@@ -90,7 +93,7 @@ def find_exhausted_memory(evidence: Evidence) -> Cause | None:
     """Recognise memory that really ran out: the peak reached the limit, or the request did not fit on top."""
     if not is_memory_error(evidence):
         return None
-    peak, asked, limit = peak_bytes(evidence), _asked(evidence), evidence.limit_memory_bytes
+    peak, asked, limit = peak_bytes(evidence), _asked(evidence), limit_bytes(evidence)
     available = evidence.available_memory_bytes
     on_top = f", a further {format_size(asked)} was refused" if asked is not None else ""
     ceiling = _ceiling(evidence)
@@ -171,8 +174,9 @@ def is_near_limit(evidence: Evidence) -> bool | None:
     Returns:
         ``None`` where the figures do not tell.
     """
-    peak, limit, available = peak_bytes(evidence), evidence.limit_memory_bytes, evidence.available_memory_bytes
-    if limit is not None and available is not None and available < _LITTLE_LEFT_FRACTION * limit:
+    peak, limit, available = peak_bytes(evidence), limit_bytes(evidence), evidence.available_memory_bytes
+    of_machine = evidence.limit_memory_bytes
+    if of_machine is not None and available is not None and available < _LITTLE_LEFT_FRACTION * of_machine:
         return True
     if peak is None:
         return None
@@ -207,7 +211,7 @@ def _clause(text: str) -> str:
 
 
 def _not_exhausted(evidence: Evidence) -> str:
-    peak, available, limit = peak_bytes(evidence), evidence.available_memory_bytes, evidence.limit_memory_bytes
+    peak, available, limit = peak_bytes(evidence), evidence.available_memory_bytes, limit_bytes(evidence)
     if peak is None:
         return "no figures of memory were had"
     if available is not None:

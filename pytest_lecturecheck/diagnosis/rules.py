@@ -1,9 +1,9 @@
 """
 The rules in order; the first that matches decides.
 
-A kernel that was never ready is looked at first, then limits that we enforced ourselves (whatever error or signal came
-of that), then what the cell raised, then how the process ended. To add evidence, add a rule before the weaker one that
-it makes obsolete.
+What we did ourselves comes first (a cap, time limits: whatever error or signal came of that), and kills for memory that
+are on record; a kernel that was never ready; then what the cell raised, then how the process ended. To add evidence,
+add a rule before the weaker one that it makes obsolete.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, timeouts
+from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, oom_kills, timeouts
 from pytest_lecturecheck.diagnosis.cause import Cause
 from pytest_lecturecheck.run import Evidence
 
 Rule: TypeAlias = Callable[[Evidence], Cause | None]
 
 RULES: Final[tuple[Rule, ...]] = (
+    oom_kills.find_stop_at_cap,
     timeouts.find_startup_timeout,
+    oom_kills.find_oom_kill,
+    deaths.find_shadowing_file,
     deaths.find_death_at_start,
     timeouts.find_timeout,
     cell_errors.find_input_request,
@@ -30,6 +33,7 @@ RULES: Final[tuple[Rule, ...]] = (
     memory_errors.find_other_memory_error,
     cell_errors.find_library_out_of_memory,
     cell_errors.find_unusable_device,
+    oom_kills.find_child_end,
     cell_errors.find_cell_error,
     deaths.find_kill,
     deaths.find_native_out_of_memory,

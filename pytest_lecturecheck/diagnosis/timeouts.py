@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+from pytest_lecturecheck.diagnosis.oom_kills import other_kill_text
 from pytest_lecturecheck.diagnosis.wording import all_lines, place, stderr_lines
 from pytest_lecturecheck.run import Evidence
 from pytest_lecturecheck.units import format_duration
 
 _COMPUTING_FRACTION: Final = 0.7
 _WAITING_FRACTION: Final = 0.1
+_BUSY_LOAD_FRACTION: Final = 1.25
+_FAIR_SHARE_FRACTION: Final = 0.5
+_CATCHES_INTERRUPT: Final = re.compile(
+    r"^\s*except\s*(?::|\(?[^:#\n]*\b(?:BaseException|KeyboardInterrupt)\b)", re.MULTILINE
+)
 _PAGING_LEAST_COUNT: Final = 1000
 _PAGING_PER_SECOND: Final = 100
 
@@ -37,6 +45,8 @@ def find_timeout(evidence: Evidence) -> Cause | None:
     if evidence.timeout_seconds is None:
         return None
     kind, doing = _doing(evidence)
+    if kind is CauseKind.TIMED_OUT_COMPUTING and evidence.stopped_by_interrupt is False:
+        kind = CauseKind.TIMED_OUT_UNINTERRUPTIBLE
     parts = [f"{_who(evidence)}: {doing}" if doing else _who(evidence)]
     if evidence.stopped_by_interrupt is not None:
         parts.append(
@@ -44,7 +54,23 @@ def find_timeout(evidence: Evidence) -> Cause | None:
             if evidence.stopped_by_interrupt
             else "the kernel did not stop when interrupted and was killed"
         )
-    return Cause(kind=kind, headline="; ".join(parts), evidence=all_lines(evidence))
+    if kill := other_kill_text(evidence):
+        parts.append(kill)
+    advice = tuple(_advice(kind, evidence))
+    return Cause(kind=kind, headline="; ".join(parts), evidence=all_lines(evidence), advice=advice)
+
+
+def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
+    if evidence.stopped_by_interrupt is False and _CATCHES_INTERRUPT.search(evidence.source):
+        yield "the cell catches the interrupt: write `except Exception:` instead of a bare `except:`"
+    elif kind is CauseKind.TIMED_OUT_UNINTERRUPTIBLE:
+        yield "most likely one long call of native code, which looks at no interrupt until it returns"
+    if kind is CauseKind.TIMED_OUT_STARVED:
+        yield "run fewer lectures at once, or give them longer with --lecture-timeout S"
+    if kind is CauseKind.TIMED_OUT_PAGING:
+        yield "the machine is short of memory: have the cell need less, or run fewer lectures at once"
+    if kind is CauseKind.TIMED_OUT_WAITING and other_kill_text(evidence):
+        yield "multiprocessing.Pool waits for ever for a worker that was killed"
 
 
 def _who(evidence: Evidence) -> str:
@@ -71,8 +97,30 @@ def _doing(evidence: Evidence) -> tuple[CauseKind, str]:
         )
     if share is None:
         return CauseKind.TIMED_OUT, ""
+    kind, text = _by_share(evidence, share)
+    return kind, f"{text}{figures}"
+
+
+def _by_share(evidence: Evidence, share: float) -> tuple[CauseKind, str]:
     if share >= _COMPUTING_FRACTION:
-        return CauseKind.TIMED_OUT_COMPUTING, f"it was computing{figures}"
+        return CauseKind.TIMED_OUT_COMPUTING, "it was computing"
+    if load := _starving_load(evidence, share):
+        return CauseKind.TIMED_OUT_STARVED, f"it was probably starved of CPU, {load}"
     if share <= _WAITING_FRACTION:
-        return CauseKind.TIMED_OUT_WAITING, f"it was waiting{figures}"
-    return CauseKind.TIMED_OUT, f"it was computing for part of the time{figures}"
+        return CauseKind.TIMED_OUT_WAITING, "it was waiting"
+    return CauseKind.TIMED_OUT, "it was computing for part of the time"
+
+
+def _starving_load(evidence: Evidence, share: float) -> str:
+    """
+    Name the load where other processes had the cores, or give an empty string.
+
+    A process that computes on a machine with more takers than cores gets cores / takers of the time; what got much less
+    than that did not ask for more.
+    """
+    load, cores = evidence.load_average, evidence.core_count
+    if load is None or not cores or not load > _BUSY_LOAD_FRACTION * cores:
+        return ""
+    if share < _FAIR_SHARE_FRACTION * cores / load:
+        return ""
+    return f"load average {load:.1f} on {cores} core{'' if cores == 1 else 's'}"

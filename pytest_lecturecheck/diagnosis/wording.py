@@ -74,9 +74,21 @@ def peak_bytes(evidence: Evidence) -> int | None:
     return max(known, default=None)
 
 
+def limit_bytes(evidence: Evidence) -> int | None:
+    """Give the smallest memory limit in force: RAM, container, ulimit or the cap of the run; ``None`` if unknown."""
+    known = [size for size in (evidence.limit_memory_bytes, evidence.cap_bytes) if size is not None]
+    return min(known, default=None)
+
+
+def is_limit_the_cap(evidence: Evidence) -> bool:
+    """Tell whether the cap of the run is the smallest limit."""
+    limit = evidence.limit_memory_bytes
+    return evidence.cap_bytes is not None and (limit is None or evidence.cap_bytes < limit)
+
+
 def had_text(evidence: Evidence) -> str:
     """Say what the process itself had (``the process itself had only 63.1 MiB``), or an empty string."""
-    peak, limit = peak_bytes(evidence), evidence.limit_memory_bytes
+    peak, limit = peak_bytes(evidence), limit_bytes(evidence)
     if peak is None:
         return ""
     only = "" if limit is not None and peak > limit / 2 else "only "
@@ -85,6 +97,12 @@ def had_text(evidence: Evidence) -> str:
 
 def limit_text(evidence: Evidence) -> str:
     """Name the smallest memory limit in force (``24 GiB, RAM``), or an empty string."""
+    if evidence.cap_bytes is not None and is_limit_the_cap(evidence):
+        return f"{format_size(evidence.cap_bytes)}, the memory cap of this run"
+    return _machine_limit_text(evidence)
+
+
+def _machine_limit_text(evidence: Evidence) -> str:
     if evidence.limit_memory_bytes is None:
         return ""
     source = one_line(evidence.limit_source)
@@ -102,12 +120,25 @@ def memory_lines(evidence: Evidence) -> Iterator[str]:
     machine = []
     if evidence.available_memory_bytes is not None:
         machine.append(f"available {format_size(evidence.available_memory_bytes)}")
-    if limit := limit_text(evidence):
+    if limit := _machine_limit_text(evidence):
         machine.append(f"limit {limit}")
     if evidence.swap_bytes is not None:
         machine.append(f"swap {format_size(evidence.swap_bytes)}" if evidence.swap_bytes else "no swap")
     if machine:
         yield "memory of the machine: " + "; ".join(machine)
+    if evidence.cap_bytes is not None:
+        held = f", held by {method}" if (method := one_line(evidence.cap_method)) else ""
+        yield f"memory cap of this run {format_size(evidence.cap_bytes)}{held}"
+
+
+def oom_lines(evidence: Evidence) -> Iterator[str]:
+    """Give the records of OOM kills: the counters that rose, and the lines of the kernel's log."""
+    for kill in evidence.oom_kills:
+        where = f" ({text})" if (text := one_line(kill.where)) else ""
+        yield f"OOM kills counted {kill.before} -> {kill.after}{where}"
+    for line in evidence.kernel_log[-_STDERR_LINES:]:
+        if clean := one_line(line):
+            yield f"kernel log: {clean}"
 
 
 def stderr_lines(evidence: Evidence) -> Iterator[str]:
@@ -119,4 +150,4 @@ def stderr_lines(evidence: Evidence) -> Iterator[str]:
 
 def all_lines(evidence: Evidence) -> tuple[str, ...]:
     """Give every observation that a death or a memory error rests on."""
-    return (*memory_lines(evidence), *stderr_lines(evidence))
+    return (*oom_lines(evidence), *memory_lines(evidence), *stderr_lines(evidence))

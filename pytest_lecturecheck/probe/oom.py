@@ -2,8 +2,8 @@
 Read what the kernel of the system says about kills for memory, and how busy the machine is.
 
 Counters: ``memory.events`` of cgroup v2 (``oom_kill``: processes of the group and of those below it that any OOM
-killer ended; ``oom``: how often memory was refused at a limit), ``memory.events.local`` for the group alone (Linux 5.2);
-``memory.oom_control`` of cgroup v1 (``oom_kill``: the group's own processes, Linux 4.13) with ``memory.failcnt``;
+killer ended; ``oom``: how often memory was refused at a limit), ``memory.events.local`` for the group alone (5.2);
+``memory.oom_control`` of cgroup v1 (``oom_kill``: the group's own processes, since Linux 4.13) with ``memory.failcnt``;
 ``oom_kill`` in ``/proc/vmstat``, which counts the kills of every group. Counters only grow, so that only what they rose
 by is evidence; an old count is not. Every function reads below a root folder that can be set.
 """

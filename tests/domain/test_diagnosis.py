@@ -596,7 +596,7 @@ def test_signals_that_say_what_was_wrong(signal, headline, advice):
     assert (cause.headline, cause.advice) == (headline, (advice,))
 
 
-KILLED = "kernel was killed (SIGKILL) in code cell 2, line 9 from outside; that it was for memory is not shown"
+KILLED = "kernel was killed from outside (SIGKILL) in code cell 2, line 9; no record of memory shortage"
 WHO_KILLED = "the system's log (dmesg, journalctl -k) or the scheduler's says who killed it"
 
 

@@ -1,0 +1,88 @@
+"""
+Where Python was when native code ended it, as faulthandler printed it.
+
+faulthandler writes ``File "PATH", line N in NAME`` for each frame of the thread that crashed, the innermost first.
+ipykernel compiles each cell as a file of its own, ``.../ipykernel_PID/HASH.py``, so that a frame ``<module>`` there is
+the running cell itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pytest_lecturecheck.diagnosis.wording import one_line
+from pytest_lecturecheck.run import Evidence
+
+_FAULT: Final = re.compile(r"(?:Fatal Python error|Windows fatal exception): .*")
+_FRAME: Final = re.compile(r'\s*File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
+_CELL: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
+_PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages|python3\.[0-9]+|[Ll]ib)[/\\]")
+_KEPT_PARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashPlace:
+    """
+    What faulthandler said.
+
+    Attributes:
+        text: the place in words, fit for one line.
+        cell_line: 1-based line of the running cell's source, or ``None``.
+    """
+
+    text: str
+    cell_line: int | None = None
+
+
+def find_crash_place(evidence: Evidence) -> CrashPlace | None:
+    """Read faulthandler's frames in the kernel's last words; ``None`` where there are none."""
+    frames = _frames(evidence.stderr_tail)
+    if not frames:
+        return None
+    source = evidence.source.splitlines()
+    in_cell = [frame for frame in frames if _CELL.fullmatch(frame["path"]) and frame["name"] == "<module>"]
+    line = int(in_cell[-1]["line"]) if in_cell else None
+    if line is not None and source and not 1 <= line <= len(source):
+        line = None
+    parts = []
+    if line is None or frames[0] is not in_cell[-1]:
+        parts.append(_text(frames[0]))
+    if line is not None:
+        code = one_line(source[line - 1]) if source else ""
+        called = "called from " if parts else ""
+        parts.append(f"{called}line {line} of the cell{f': {code}' if code else ''}")
+    return CrashPlace(text="running Python: " + "; ".join(parts), cell_line=line)
+
+
+def at_crash(evidence: Evidence) -> Evidence:
+    """Give the evidence with the lecture's line that was running, where faulthandler names it."""
+    place = find_crash_place(evidence)
+    if place is None or place.cell_line is None or evidence.line is None or evidence.cell_number is None:
+        return evidence
+    return replace(evidence, line=evidence.line + place.cell_line - 1)
+
+
+def crash_lines(evidence: Evidence) -> tuple[str, ...]:
+    """Give the place as a line of evidence."""
+    place = find_crash_place(evidence)
+    return (place.text,) if place is not None else ()
+
+
+def _frames(stderr_tail: tuple[str, ...]) -> list[re.Match[str]]:
+    """Give the frames after the last fault; a dump that the lecture asked for itself is none."""
+    faults = [number for number, line in enumerate(stderr_tail) if _FAULT.fullmatch(line.strip())]
+    if not faults:
+        return []
+    return [match for line in stderr_tail[faults[-1] + 1 :] if (match := _FRAME.fullmatch(line))]
+
+
+def _text(frame: re.Match[str]) -> str:
+    name = one_line(frame["name"])
+    inside = f", in {name}" if name and name != "<module>" else ""
+    if _CELL.fullmatch(frame["path"]):
+        return f"line {frame['line']} of a cell{inside}"
+    path = _PACKAGES.sub("", frame["path"])
+    parts = re.split(r"[/\\]", path)
+    return f"{one_line('/'.join(parts[-_KEPT_PARTS:])) or 'a file'}, line {frame['line']}{inside}"
