@@ -5,17 +5,33 @@ from __future__ import annotations
 import json
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_lecturecheck.report.terminal import Progress, render_live
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.ports import Progress as RunProgress
 
 _SAVE: Final = "\x1b7"
 _RESTORE: Final = "\x1b8"
 _CLEAR: Final = "\x1b[K"
 _LEAST_COLUMNS: Final = 30
 _STALE_SECONDS: Final = 5.0
+
+
+def state_of(progress: RunProgress) -> Progress:
+    """Turn what the runner says into what the line shows."""
+    snapshot = progress.snapshot
+    return Progress(
+        name=progress.lecture,
+        cell=progress.number,
+        total=progress.total,
+        elapsed_seconds=progress.elapsed_seconds,
+        now_bytes=snapshot.footprint_bytes if snapshot is not None else None,
+        peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
+    )
 
 
 class LiveLine:

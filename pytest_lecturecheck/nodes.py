@@ -27,8 +27,8 @@ entry_key = pytest.StashKey[list["Entry"]]()
 """The item's entries, in the order of its runs."""
 
 
-class LectureSession(Protocol):
-    """What an item needs from the session."""
+class Runner(Protocol):
+    """What reads and runs an item's lecture."""
 
     def read(self, path: Path, name: str) -> Lecture:
         """Read a lecture's file."""
@@ -41,6 +41,14 @@ class LectureSession(Protocol):
 
     def run(self, lecture: Lecture) -> Iterator[Entry]:
         """Run a lecture as often as asked for."""
+
+
+class LectureSession(Protocol):
+    """What an item needs from the session."""
+
+    @property
+    def runner(self) -> Runner:
+        """Give what reads and runs lectures."""
 
     def properties(self, entry: Entry) -> list[tuple[str, str]]:
         """Give an entry's figures as JUnit properties."""
@@ -96,10 +104,10 @@ class LectureItem(pytest.Item):
         Raises:
             LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
         """
-        self.lecture = self.session_plugin.read(self.path, self.lecture_name)
-        reason = self.session_plugin.why_not_run(self.lecture)
+        self.lecture = self.session_plugin.runner.read(self.path, self.lecture_name)
+        reason = self.session_plugin.runner.why_not_run(self.lecture)
         if reason:
-            self.stash[entry_key] = [self.session_plugin.skip(self.lecture, reason)]
+            self.stash[entry_key] = [self.session_plugin.runner.skip(self.lecture, reason)]
             pytest.skip(reason)
 
     def runtest(self) -> None:
@@ -111,7 +119,7 @@ class LectureItem(pytest.Item):
         """
         assert self.lecture is not None  # noqa: S101 - setup has run; this tells the type checker
         entries = self.stash.setdefault(entry_key, [])
-        for entry in self.session_plugin.run(self.lecture):
+        for entry in self.session_plugin.runner.run(self.lecture):
             entries.append(entry)
         for entry in entries:
             self.user_properties.extend(self.session_plugin.properties(entry))

@@ -113,6 +113,16 @@ OPTIONS: Final = (
         help="also take files with this ending as lectures (.qmd, .Rmd, percent scripts without a header); repeatable",
     ),
     Option(name="exclude", metavar="GLOB", is_list=True, help="leave lectures out; repeatable"),
+    Option(
+        name="remember-failures",
+        help="do not run a lecture again that failed before and has not changed: it fails at once, with the first "
+        "failure's text (default: only where the variable CI is set)",
+    ),
+    Option(
+        name="rerun-failed",
+        help="run lectures again that failed before and have not changed",
+        in_file=False,
+    ),
     Option(name="memory-fraction", on_command_line=False, help="relative margin of memory limits"),
     Option(name="memory-slack", on_command_line=False, help="least margin of memory limits"),
     Option(name="time-factor", on_command_line=False, help="factor of time limits"),

@@ -140,6 +140,8 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "report": _read_report,
     "suffix": _read_suffix,
     "exclude": _read_text,
+    "remember-failures": _read_flag,
+    "rerun-failed": _read_flag,
     "memory-fraction": _read_fraction,
     "memory-slack": _read_positive_size,
     "time-factor": _read_fraction,
@@ -166,6 +168,8 @@ class SessionSettings:
         command_line: the layer of the command line.
         file: the layer of the settings file.
         file_name: name of the settings file, or an empty string.
+        remember_failures: whether failures are remembered; ``None`` leaves it to where the session runs.
+        rerun_failed: run lectures again whose failure is remembered.
     """
 
     mode: Mode
@@ -180,6 +184,8 @@ class SessionSettings:
     command_line: RunSettings
     file: RunSettings
     file_name: str = ""
+    remember_failures: bool | None = None
+    rerun_failed: bool = False
 
 
 def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
@@ -297,6 +303,8 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         command_line=_run_layer(given, lambda option: option.flag),
         file=_run_layer(in_file, lambda option: f"{file_name} {option.name}"),
         file_name=file_name,
+        remember_failures=both.get("remember-failures"),
+        rerun_failed=both.get("rerun-failed", False),
     )
 
 

@@ -27,6 +27,12 @@ def orders_from_controller(config: pytest.Config) -> Mapping[str, Any]:
     return json.loads(orders) if isinstance(orders, str) else {}
 
 
+def worker_identity(config: pytest.Config) -> tuple[str, str]:
+    """Give the mark of the test run and the worker's name; both are empty on a controller."""
+    given = getattr(config, "workerinput", {})
+    return str(given.get("testrunuid", "")), str(given.get("workerid", ""))
+
+
 def progress_sender(config: pytest.Config) -> Callable[[str], None] | None:
     """Give a function that sends one text to the controller at once, or ``None`` on a controller."""
     channel = getattr(config, "workerinput", {}).get(_CHANNEL_KEY)
@@ -50,12 +56,19 @@ class WorkerOrders:
     Args:
         orders: gives plain values for every worker; called when the first one starts.
         on_progress: takes the texts that workers send; called on a thread of execnet.
+        on_crash: is told the mark of the test run and the name of a worker that went down.
     """
 
-    def __init__(self, orders: Callable[[], Mapping[str, Any]], on_progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        orders: Callable[[], Mapping[str, Any]],
+        on_progress: Callable[[str], None],
+        on_crash: Callable[[str, str], None],
+    ) -> None:
         """Remember what to send."""
         self._orders = orders
         self._on_progress = on_progress
+        self._on_crash = on_crash
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -64,3 +77,9 @@ class WorkerOrders:
         channel.setcallback(self._on_progress)
         node.workerinput[_KEY] = json.dumps(dict(self._orders()))
         node.workerinput[_CHANNEL_KEY] = channel
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Tell of a worker that did not end by itself."""
+        if error:
+            self._on_crash(str(node.workerinput.get("testrunuid", "")), str(node.workerinput.get("workerid", "")))

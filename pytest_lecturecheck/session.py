@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_lecturecheck import hookspecs, scheduling
 from pytest_lecturecheck.arguments import Arguments, read_arguments
+from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_worker, try_folder
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.imports import library_path
-from pytest_lecturecheck.live import LiveLine
+from pytest_lecturecheck.live import LiveLine, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
+from pytest_lecturecheck.remembering import FailureMemory, is_ci
 from pytest_lecturecheck.report import junit, terminal
 from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.terminal import Progress
 from pytest_lecturecheck.results import Results
-from pytest_lecturecheck.verdict import Policy, VerdictKind
+from pytest_lecturecheck.running import LectureRunner
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.execution import Workbench
     from pytest_lecturecheck.kernel.ports import Progress as RunProgress
     from pytest_lecturecheck.lecture.model import Lecture
-    from pytest_lecturecheck.settings import RunSettings
 
 _DEFAULT_WIDTH: Final = 100
 _REPORT_KEY: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
+_STATE_KEY: Final = "lecturecheck_state"
+"""The same for the state in which a lecture failed."""
 
 
 def register(config: pytest.Config) -> None:
@@ -54,14 +50,31 @@ def register(config: pytest.Config) -> None:
         given = read_command_line(config.getoption)
         settings = resolve(given, config.rootpath, config.invocation_params.dir)
         results = Results(config.rootpath, settings, settings.platform or detect_platform())
+        memory = _open_memory(config, settings)
     except LectureCheckError as exc:
         msg = f"lecturecheck: {exc}"
         raise pytest.UsageError(msg) from exc
-    session = LectureCheckSession(config, settings, results)
+    session = LectureCheckSession(config, settings, results, memory)
     config.pluginmanager.add_hookspecs(hookspecs)
     config.pluginmanager.register(session, SESSION_PLUGIN)
     if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
-        config.pluginmanager.register(scheduling.WorkerOrders(session.orders, session.note_worker_progress))
+        doors = scheduling.WorkerOrders(session.orders, session.note_worker_progress, session.note_worker_crash)
+        config.pluginmanager.register(doors)
+
+
+def _open_memory(config: pytest.Config, settings: SessionSettings) -> FailureMemory:
+    is_worker = scheduling.is_worker(config)
+    is_on = settings.remember_failures if settings.remember_failures is not None else is_ci(os.environ)
+    if is_worker:
+        is_on = bool(scheduling.orders_from_controller(config).get("remembers", is_on))
+    memory = FailureMemory(
+        rootdir=config.rootpath,
+        is_on=is_on,
+        recalls=settings.mode is Mode.CHECK and not settings.rerun_failed,
+        writes=not is_worker,
+    )
+    memory.load()
+    return memory
 
 
 class LectureCheckSession:
@@ -72,13 +85,21 @@ class LectureCheckSession:
         config: pytest's configuration.
         settings: the session's settings.
         results: budgets and entries.
+        memory: how lectures failed before.
     """
 
-    def __init__(self, config: pytest.Config, settings: SessionSettings, results: Results) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: SessionSettings, results: Results, memory: FailureMemory
+    ) -> None:
         """Prepare; no kernel is started and no lecture is read."""
         self.config = config
         self.settings = settings
         self.results = results
+        self.memory = memory
+        mark, worker = scheduling.worker_identity(config)
+        self.chronicle = Chronicle(config.rootpath, session=mark, worker=worker)
+        self._told: list[str] = []
+        self._crashes: list[str] = []
         self.platform = results.platform
         self.machine: Machine = detect_machine()
         self._orders = scheduling.orders_from_controller(config)
@@ -86,7 +107,20 @@ class LectureCheckSession:
         self.collection = Collection(config.rootpath, settings, self.arguments)
         self._send = scheduling.progress_sender(config)
         self._live: LiveLine | None = None
-        self._workbench: Workbench | None = None
+        self.runner = LectureRunner(
+            rootdir=config.rootpath,
+            invocation_dir=config.invocation_params.dir,
+            settings=settings,
+            results=results,
+            memory=memory,
+            collection=self.collection,
+        )
+        self.runner.attach(
+            machine=self.machine,
+            chronicle=self.chronicle,
+            on_progress=self._note_progress,
+            on_wait=self._show_progress,
+        )
 
     # -- arguments and orders -----------------------------------------------------------------------------------------
 
@@ -114,6 +148,7 @@ class LectureCheckSession:
             "invocation_dir": str(self.config.invocation_params.dir),
             "width": writer.fullwidth if writer is not None else _DEFAULT_WIDTH,
             "colour": writer is not None and writer.hasmarkup and not has_junit,
+            "remembers": self.memory.is_on,
         }
 
     # -- collection ---------------------------------------------------------------------------------------------------
@@ -127,7 +162,7 @@ class LectureCheckSession:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
         """Collect lectures; a lecture that looks like a test module is a lecture only."""
         collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
-        with self._library_path():
+        with self.runner.library_path():
             is_lecture = self.collection.is_lecture(file_path)
         if not is_lecture:
             return collectors  # type: ignore[return-value]
@@ -143,78 +178,6 @@ class LectureCheckSession:
             config.hook.pytest_deselected(items=deselected)
 
     # -- running one item ---------------------------------------------------------------------------------------------
-
-    def read(self, path: Path, name: str) -> Lecture:
-        """Read a lecture's file; errors are those of :func:`~pytest_lecturecheck.lecture.reading.read_lecture`."""
-        with self._library_path():
-            lecture: Lecture = self._execution.read_lecture(path, name=name, root=self.config.rootpath)
-        return lecture
-
-    def _library_path(self) -> AbstractContextManager[None]:
-        return library_path(self.config.rootpath, self.config.invocation_params.dir)
-
-    @functools.cached_property
-    def _execution(self) -> ModuleType:
-        """Load nbformat, nbclient and the like when the first lecture runs, not for collection."""
-        with self._library_path():
-            from pytest_lecturecheck import execution  # noqa: PLC0415 - see above
-
-            return execution
-
-    def settings_of(self, lecture: Lecture) -> RunSettings:
-        """Resolve a lecture's settings."""
-        settings: RunSettings = self._execution.resolve_settings(
-            lecture,
-            command_line=self.settings.command_line,
-            file=self.settings.file,
-            book=self.collection.book_settings(lecture.path),
-        )
-        return settings
-
-    def why_not_run(self, lecture: Lecture) -> str:
-        """Say why a lecture is not run, or give an empty string."""
-        if reason := self.settings_of(lecture).skip_reason:
-            return reason
-        if not lecture.has_work:
-            return f"nothing to run: {self._execution.nothing_to_run(lecture)}"
-        return ""
-
-    def skip(self, lecture: Lecture, reason: str) -> Entry:
-        """Give the entry of a lecture that is not run."""
-        run = self._execution.skipped_run(lecture, self.platform, self.machine, reason)
-        return Entry(run=run, verdict=self.results.judge(run, Policy()))
-
-    def run(self, lecture: Lecture) -> Iterator[Entry]:
-        """Run a lecture as often as asked for; ends early where a run failed."""
-        settings = self.settings_of(lecture)
-        for repeat in range(1, self.settings.run_count + 1):
-            began = time.perf_counter()
-            run = self._bench().run(lecture, settings, repeat)
-            verdict = self.results.judge(run, self._policy(settings, lecture.name))
-            budget = self.results.budget_of(run) if self.settings.mode is Mode.CHECK else None
-            yield Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
-            if verdict.failed and verdict.kind is not VerdictKind.OVER:
-                break
-
-    def _policy(self, settings: RunSettings, lecture: str) -> Policy:
-        return Policy(
-            strict=self.settings.strict,
-            declared_memory_bytes=settings.declared_memory_bytes,
-            declared_time_seconds=settings.declared_time_seconds,
-            tolerance=self.results.tolerance,
-            known_platforms=self.results.known_platforms(lecture),
-        )
-
-    def _bench(self) -> Workbench:
-        if self._workbench is None:
-            self._workbench = self._execution.Workbench(
-                platform=self.platform,
-                machine=self.machine,
-                on_progress=self._note_progress,
-                on_wait=self._show_progress,
-            )
-        bench: Workbench = self._workbench
-        return bench
 
     @staticmethod
     def worst(entries: Sequence[Entry]) -> Entry:
@@ -242,21 +205,15 @@ class LectureCheckSession:
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def _note_progress(self, progress: RunProgress) -> None:
-        snapshot = progress.snapshot
-        state = Progress(
-            name=progress.lecture,
-            cell=progress.number,
-            total=progress.total,
-            elapsed_seconds=progress.elapsed_seconds,
-            now_bytes=snapshot.footprint_bytes if snapshot is not None else None,
-            peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
-        )
+        self.chronicle.note(progress)
+        state = state_of(progress)
         if self._send is not None:
             self._send(json.dumps(asdict(state)))
         elif self._live is not None:
             self._live.note(state)
 
     def _show_progress(self) -> None:
+        self.chronicle.sync()
         if self._live is not None:
             self._live.show()
 
@@ -265,10 +222,20 @@ class LectureCheckSession:
         if self._live is not None:
             self._live.note_text(text)
 
+    def note_worker_crash(self, mark: str, worker: str) -> None:
+        """Take the last words of a worker that went down."""
+        text = tell_worker(self.config.rootpath, session=mark, worker=worker)
+        self._crashes.extend([text] if text else [])
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Find out whether there is a terminal for a live line."""
-        if not scheduling.is_worker(self.config):
-            self._live = LiveLine(self.config)
+        """Find out whether there is a terminal for a live line, and what sessions before left untold."""
+        if scheduling.is_worker(self.config):
+            return
+        self._live = LiveLine(self.config)
+        if not self.config.getoption("collectonly"):
+            fault = try_folder(self.config.rootpath)
+            self._told = tell_interrupted(self.config.rootpath) + ([fault] if fault else [])
 
     # -- results ------------------------------------------------------------------------------------------------------
 
@@ -285,6 +252,7 @@ class LectureCheckSession:
             entries = item.stash.get(entry_key, [])
             if entries:
                 setattr(report, _REPORT_KEY, self.results.dump(entries))
+                setattr(report, _STATE_KEY, self.runner.take_state_key(item.lecture_name))
         return report  # type: ignore[no-any-return]
 
     @pytest.hookimpl(tryfirst=True)
@@ -293,7 +261,9 @@ class LectureCheckSession:
         text = getattr(report, _REPORT_KEY, None)
         if scheduling.is_worker(self.config) or not isinstance(text, str):
             return
-        for entry in self.results.take(text):
+        entries = list(self.results.take(text))
+        self.memory.note(entries, str(getattr(report, _STATE_KEY, "")))
+        for entry in entries:
             self.config.hook.pytest_lecturecheck_verdict(config=self.config, run=entry.run, verdict=entry.verdict)
             if self._live is not None:
                 self._live.forget(entry.run.lecture)
@@ -307,16 +277,16 @@ class LectureCheckSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Stop the kernels' loop; on the controller, write budgets and reports."""
-        if self._workbench is not None:
-            self._workbench.close()
+        self.runner.close()
+        self.chronicle.close()
         # A session that only collects has no results, and must not write over those of an earlier one.
         if not scheduling.is_worker(self.config) and not self.config.getoption("collectonly"):
             self.results.finish(self.machine)
 
     def pytest_unconfigure(self) -> None:
         """Stop the kernels' loop where the session never finished."""
-        if self._workbench is not None:
-            self._workbench.close()
+        self.runner.close()
+        self.chronicle.close()
 
     # -- terminal -----------------------------------------------------------------------------------------------------
 
@@ -326,7 +296,7 @@ class LectureCheckSession:
         shown = os.path.relpath(budget_file, self.config.rootpath)
         exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
         lines = terminal.render_header(self.platform, self.machine, self.settings.mode.value, shown if exists else None)
-        return [*lines, *self._declared_lines()]
+        return [*lines, *self._declared_lines(), *self._told, *self.memory.warnings]
 
     def _declared_lines(self) -> Iterator[str]:
         layers = self.settings.command_line.over(self.settings.file)
@@ -338,6 +308,9 @@ class LectureCheckSession:
         """Show the summary table, what was recorded, and where the reports are."""
         writer = self.config.get_terminal_writer()
         lines = self.results.summary_lines(width=writer.fullwidth, colour=writer.hasmarkup)
+        # What the header said is said again: whoever reads the end of a log, or asked for quiet, has not seen it.
+        told = [*self._told, *self._crashes, *self.memory.warnings]
+        lines = [*told, *([""] if told and lines else []), *lines]
         if lines:
             terminalreporter.section("lectures")
             for line in lines:

@@ -93,6 +93,11 @@ class Entry:
 
     @property
     def wall_seconds(self) -> float:
-        """Give the lecture's wall time, or the item's where it was not measured."""
+        """Give the lecture's wall time, or the item's where it was not measured or the run is of an earlier session."""
         wall = self.run.measured(Metric.WALL)
-        return wall.value if wall is not None else self.seconds
+        return wall.value if wall is not None and self.was_run else self.seconds
+
+    @property
+    def was_run(self) -> bool:
+        """Tell whether the run took place in this session; of a failure that is only said again it did not."""
+        return self.verdict.kind is not VerdictKind.FAILED_BEFORE

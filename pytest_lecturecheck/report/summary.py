@@ -201,8 +201,9 @@ def count_text(entries: Sequence[Entry]) -> str:
         key = (entry.verdict.failed, entry.verdict.kind)
         counts[key] = counts.get(key, 0) + 1
     words = ", ".join(f"{count} {kind.value}" for (_, kind), count in counts.items())
-    cell_count = sum(cell.status.has_run for entry in entries for cell in entry.run.cells)
-    peaks = [found.value for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
+    made = [entry for entry in entries if entry.was_run]
+    cell_count = sum(cell.status.has_run for entry in made for cell in entry.run.cells)
+    peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
     parts = [f"{len(entries)} lecture{plural(len(entries))}: {words}", f"{cell_count} cell{plural(cell_count)} run"]
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")

@@ -1,0 +1,181 @@
+"""How one item's lecture becomes entries: read, perhaps not run at all, else run, written down and judged."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pytest_lecturecheck.chronicle import Chronicle
+from pytest_lecturecheck.collection import Collection
+from pytest_lecturecheck.imports import library_path
+from pytest_lecturecheck.options import Mode, SessionSettings
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.remembering import FailureMemory
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.results import Results
+from pytest_lecturecheck.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.verdict import Policy, VerdictKind
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.execution import Workbench
+    from pytest_lecturecheck.fingerprint import Fingerprint
+    from pytest_lecturecheck.kernel.ports import Progress
+    from pytest_lecturecheck.lecture.model import Lecture
+    from pytest_lecturecheck.settings import RunSettings
+
+
+class LectureRunner:
+    """
+    Runs the lectures of one process, one after the other.
+
+    Args:
+        rootdir: pytest's rootdir.
+        invocation_dir: where pytest was called.
+        settings: the session's settings.
+        results: budgets.
+        memory: how lectures failed before.
+        collection: the books that lectures belong to.
+    """
+
+    def __init__(
+        self,
+        *,
+        rootdir: Path,
+        invocation_dir: Path,
+        settings: SessionSettings,
+        results: Results,
+        memory: FailureMemory,
+        collection: Collection,
+    ) -> None:
+        """Load nothing and start nothing yet."""
+        self._rootdir = rootdir
+        self._invocation_dir = invocation_dir
+        self._settings = settings
+        self._results = results
+        self._memory = memory
+        self._collection = collection
+        self._workbench: Workbench | None = None
+        self._state_keys: dict[str, str] = {}
+
+    def attach(
+        self,
+        *,
+        machine: Machine,
+        chronicle: Chronicle,
+        on_progress: Callable[[Progress], None],
+        on_wait: Callable[[], None],
+    ) -> None:
+        """Say on which machine this is, and who is told what happens during a run."""
+        self._machine = machine
+        self._chronicle = chronicle
+        self._on_progress = on_progress
+        self._on_wait = on_wait
+
+    def library_path(self) -> AbstractContextManager[None]:
+        """Keep the folders of lectures off the path while libraries are imported."""
+        return library_path(self._rootdir, self._invocation_dir)
+
+    @functools.cached_property
+    def _execution(self) -> ModuleType:
+        """Load nbformat, nbclient and the like when the first lecture runs, not for collection."""
+        with self.library_path():
+            from pytest_lecturecheck import execution  # noqa: PLC0415 - see above
+
+            return execution
+
+    def read(self, path: Path, name: str) -> Lecture:
+        """Read a lecture's file; errors are those of :func:`~pytest_lecturecheck.lecture.reading.read_lecture`."""
+        with self.library_path():
+            lecture: Lecture = self._execution.read_lecture(path, name=name, root=self._rootdir)
+        return lecture
+
+    def _settings_of(self, lecture: Lecture) -> RunSettings:
+        settings: RunSettings = self._execution.resolve_settings(
+            lecture,
+            command_line=self._settings.command_line,
+            file=self._settings.file,
+            book=self._collection.book_settings(lecture.path),
+        )
+        return settings
+
+    def why_not_run(self, lecture: Lecture) -> str:
+        """Say why a lecture is not run, or give an empty string."""
+        if reason := self._settings_of(lecture).skip_reason:
+            return reason
+        if not lecture.has_work:
+            return f"nothing to run: {self._execution.nothing_to_run(lecture)}"
+        return ""
+
+    def skip(self, lecture: Lecture, reason: str) -> Entry:
+        """Give the entry of a lecture that is not run."""
+        run = self._execution.skipped_run(lecture, self._results.platform, self._machine, reason)
+        return Entry(run=run, verdict=self._results.judge(run, Policy()))
+
+    def run(self, lecture: Lecture) -> Iterator[Entry]:
+        """Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before."""
+        settings = self._settings_of(lecture)
+        state = self._fingerprint(lecture, settings)
+        subject = (lecture.name, DEFAULT_VARIANT, self._results.platform)
+        if state is not None and (known := self._memory.recall(subject, state.key())) is not None:
+            yield known
+            return
+        for repeat in range(1, self._settings.run_count + 1):
+            entry = self._run_once(lecture, settings, repeat)
+            if entry.verdict.failed and state is not None:
+                self._state_keys[lecture.name] = state.key()
+            yield entry
+            if entry.verdict.failed and entry.verdict.kind is not VerdictKind.OVER:
+                break
+
+    def _run_once(self, lecture: Lecture, settings: RunSettings, repeat: int) -> Entry:
+        began = time.perf_counter()
+        self._chronicle.begin(lecture, settings.memory_cap_bytes)
+        run = self._bench().run(lecture, settings, repeat)
+        self._chronicle.end(lecture.name, run.outcome.value)
+        verdict = self._results.judge(run, self._policy(settings, lecture.name))
+        budget = self._results.budget_of(run) if self._settings.mode is Mode.CHECK else None
+        return Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
+
+    def take_state_key(self, lecture: str) -> str:
+        """Give the digest of the state in which a lecture failed, once, or an empty string."""
+        return self._state_keys.pop(lecture, "")
+
+    def _fingerprint(self, lecture: Lecture, settings: RunSettings) -> Fingerprint | None:
+        if not self._memory.is_on:
+            return None
+        with self.library_path():
+            from pytest_lecturecheck.fingerprint import take_fingerprint  # noqa: PLC0415 - it needs jupyter_client
+        outputs = frozenset({*self._settings.reports, self._results.budget_file})
+        platform = self._results.platform
+        return take_fingerprint(lecture, settings, platform=platform, machine=self._machine, outputs=outputs)
+
+    def _policy(self, settings: RunSettings, lecture: str) -> Policy:
+        return Policy(
+            strict=self._settings.strict,
+            declared_memory_bytes=settings.declared_memory_bytes,
+            declared_time_seconds=settings.declared_time_seconds,
+            tolerance=self._results.tolerance,
+            known_platforms=self._results.known_platforms(lecture),
+        )
+
+    def _bench(self) -> Workbench:
+        if self._workbench is None:
+            self._workbench = self._execution.Workbench(
+                platform=self._results.platform,
+                machine=self._machine,
+                on_kernel=self._chronicle.note_kernel,
+                on_progress=self._on_progress,
+                on_wait=self._on_wait,
+            )
+        bench: Workbench = self._workbench
+        return bench
+
+    def close(self) -> None:
+        """Stop the kernels' loop; safe to call twice."""
+        if self._workbench is not None:
+            self._workbench.close()
