@@ -16,7 +16,6 @@ import zmq.asyncio
 from pytest_lecturecheck.kernel.loop import KernelLoop
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
 from pytest_lecturecheck.kernel.runner import nothing_to_run, run_lecture
-from pytest_lecturecheck.kernel.warden import Warden
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.platform import Machine
@@ -26,6 +25,7 @@ from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.port import Probe
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.warden import Warden
 
 _RECONNECT_MILLISECONDS: Final = 4
 """libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_lecturecheck.kernel.teardown import FindMarked
-from pytest_lecturecheck.kernel.warden import Warden
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.port import Probe, SharedSegment, Snapshot
@@ -27,6 +26,16 @@ class Progress:
     total: int
     elapsed_seconds: float
     snapshot: Snapshot | None
+
+
+class Warden(Protocol):
+    """Ends runs whose session was killed."""
+
+    def add(self, token: str, *, pid: int, folders: list[str], group: str | None) -> None:
+        """Announce a run: its token, its kernel, folders to remove with it, and the folder of its memory group."""
+
+    def remove(self, token: str) -> None:
+        """Tell that nothing is left of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,7 @@ def test_shared_memory_that_is_left_is_told(session):
     assert session.verdict("D07/forgets.ipynb")["failed"] is False
     (finding,) = session.findings("D07/forgets.ipynb")
     pattern = (
-        r"left 47\.7 MiB in /dev/shm \('psm_\w+', 4 KiB of it written\); it stays taken until it is unlinked"
+        r"left 47\.7 MiB in /dev/shm \('psm_\w+', 4 KiB of it written\); it was removed"
     )
     assert re.fullmatch(pattern, finding), finding
 

@@ -5,7 +5,7 @@ A process of its own, started once per session with the first kernel. It reads f
 when the pipe ends, because pytest ended in whatever way, it kills what is left of these runs and removes their
 folders. In a session that ends properly nothing is left, and the warden just goes.
 
-Run as ``python -m pytest_lecturecheck.kernel.warden``; the standard library and the probe's finder only.
+Run as ``python -m pytest_lecturecheck.warden``; the standard library and the probe's finder only.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Warden:
         if self._process is None:
             # -P: a lecture folder must not lend its modules. A session of its own: Ctrl-C is not for the warden.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pytest_lecturecheck.kernel.warden"],
+                [sys.executable, "-P", "-m", "pytest_lecturecheck.warden"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
