@@ -100,6 +100,7 @@ class LectureCheckSession:
         self.chronicle = Chronicle(config.rootpath, session=mark, worker=worker)
         self._told: list[str] = []
         self._crashes: list[str] = []
+        self._said: set[str] = set()
         self.platform = results.platform
         self.machine: Machine = detect_machine()
         self._orders = scheduling.orders_from_controller(config)
@@ -296,7 +297,13 @@ class LectureCheckSession:
         shown = os.path.relpath(budget_file, self.config.rootpath)
         exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
         lines = terminal.render_header(self.platform, self.machine, self.settings.mode.value, shown if exists else None)
-        return [*lines, *self._declared_lines(), *self._told, *self.memory.warnings]
+        return [*lines, *self._declared_lines(), *self._tell()]
+
+    def _tell(self) -> list[str]:
+        """Give what is to be said beside the results, each line once: in the header, or in the summary."""
+        lines = [line for line in (*self._told, *self._crashes, *self.memory.warnings) if line not in self._said]
+        self._said.update(lines)
+        return lines
 
     def _declared_lines(self) -> Iterator[str]:
         layers = self.settings.command_line.over(self.settings.file)
@@ -308,8 +315,7 @@ class LectureCheckSession:
         """Show the summary table, what was recorded, and where the reports are."""
         writer = self.config.get_terminal_writer()
         lines = self.results.summary_lines(width=writer.fullwidth, colour=writer.hasmarkup)
-        # What the header said is said again: whoever reads the end of a log, or asked for quiet, has not seen it.
-        told = [*self._told, *self._crashes, *self.memory.warnings]
+        told = self._tell()
         lines = [*told, *([""] if told and lines else []), *lines]
         if lines:
             terminalreporter.section("lectures")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import site
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +31,18 @@ def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
         spec = KernelSpecManager().get_kernel_spec(name)
     except NoSuchKernel:
         return (name, "not installed")
-    argv = [str(word) for word in spec.argv]
+    argv = [_resolve(str(word)) if not position else str(word) for position, word in enumerate(spec.argv)]
     if argv and _is_running_interpreter(argv[0]):
         return (name, *argv[1:], *describe_interpreter(os.environ))
     return (name, *argv, *_program_time(argv))
+
+
+def _resolve(program: str) -> str:
+    """Resolve a kernelspec's program as jupyter_client does: a bare ``python`` is the running interpreter."""
+    major, minor = sys.version_info[:2]
+    if program in {"python", f"python{major}", f"python{major}.{minor}"}:
+        return sys.executable
+    return shutil.which(program) or program
 
 
 def _is_running_interpreter(program: str) -> bool:
