@@ -1,0 +1,37 @@
+"""A pytest plugin for the benchmarks (``-p null_probe``): lectures run as ever, and nothing is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_lecturecheck import execution
+from pytest_lecturecheck.metric import Metric, Reading
+from pytest_lecturecheck.probe.port import CellReadings, Probe, Snapshot
+
+
+class NullProbe:
+    """A probe that reads nothing."""
+
+    def begin_cell(self) -> None:
+        """Do nothing."""
+
+    def end_cell(self) -> CellReadings:
+        """Give no readings."""
+        return CellReadings(readings={}, start_footprint_bytes=None)
+
+    def snapshot(self) -> Snapshot | None:
+        """Know nothing."""
+        return None
+
+    def close(self) -> Mapping[Metric, Reading]:
+        """Give no readings."""
+        return {}
+
+
+def _open_nothing(_pid: int, *, run_token: str) -> Probe:  # noqa: ARG001 - called as the real one is
+    return NullProbe()
+
+
+def pytest_configure() -> None:
+    """Put the null probe where the session takes its probes from."""
+    execution.open_memory_probe = _open_nothing  # type: ignore[assignment]
