@@ -26,6 +26,7 @@ _STATUS_TONES: Final = {
     CellStatus.EMPTY: Tone.DIM,
     CellStatus.NOT_RUN: Tone.DIM,
 }
+_SAME_MEMORY_FRACTION: Final = 0.01
 
 
 def method_text(measured: Measurement) -> str:
@@ -130,11 +131,17 @@ def _software_changes(then: Software, now: Software) -> Iterator[str]:
             yield one_line(f"{name} {before} -> {after}")
 
 
+def _memory_pair(then_bytes: int, now_bytes: int) -> Iterator[tuple[str, str, str]]:
+    # A budget file keeps four digits; and a machine's memory varies a little with what its firmware takes.
+    if abs(then_bytes - now_bytes) > _SAME_MEMORY_FRACTION * max(then_bytes, now_bytes):
+        yield "memory", format_size(then_bytes), format_size(now_bytes)
+
+
 def _machine_changes(then: Machine, now: Machine) -> Iterator[str]:
     pairs = (
         ("CPU", then.cpu, now.cpu),
         ("cores", str(then.core_count), str(now.core_count)),
-        ("memory", format_size(then.usable_memory_bytes), format_size(now.usable_memory_bytes)),
+        *_memory_pair(then.usable_memory_bytes, now.usable_memory_bytes),
         ("huge pages", then.transparent_hugepages or "unknown", now.transparent_hugepages or "unknown"),
         ("accelerators", ", ".join(then.accelerators) or "none", ", ".join(now.accelerators) or "none"),
     )

@@ -45,7 +45,7 @@ _ESCAPES: Final = {
 _ACTIVE: Final = re.compile(
     "[" + re.escape("".join(_ESCAPES)) + "]"
     r"|(?i:(?<=http)|(?<=https)|(?<=ftp)):(?=//)|(?i:(?<=www))\."
-    r"|^(?:[-+=](?=[-+=\s])|\d{1,9}[.)](?=\s))"
+    r"|^(?:[-+=](?=[-+=\s]|$)|\d{1,9}[.)](?=\s|$))"
     # An underscore inside a word is no emphasis and stays readable in the raw text.
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 )

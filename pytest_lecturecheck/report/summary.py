@@ -204,7 +204,10 @@ def count_text(entries: Sequence[Entry]) -> str:
     made = [entry for entry in entries if entry.was_run]
     cell_count = sum(cell.status.has_run for entry in made for cell in entry.run.cells)
     peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
-    parts = [f"{len(entries)} lecture{plural(len(entries))}: {words}", f"{cell_count} cell{plural(cell_count)} run"]
+    lecture_count = len({(entry.run.lecture, entry.run.variant) for entry in entries})
+    runs = f" in {len(entries)} runs" if len(entries) > lecture_count else ""
+    parts = [f"{lecture_count} lecture{plural(lecture_count)}{runs}: {words}"]
+    parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")
     parts.append(format_duration(sum(entry.seconds for entry in entries)))

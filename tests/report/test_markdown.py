@@ -47,6 +47,8 @@ class Page(HTMLParser):
         ("@owner fixes #12", "@&#8203;owner fixes &#35;&#8203;12"),
         ("HTTPS://evil.example www.evil.example", "HTTPS&#58;//evil.example www&#46;evil.example"),
         ("- item", "&#45; item"),
+        ("-", "&#45;"),
+        ("3.", "3&#46;"),
         ("3. item", "3&#46; item"),
         ("----", "&#45;---"),
         ("\x1b[31mred\x00", "red&#92;x00"),
