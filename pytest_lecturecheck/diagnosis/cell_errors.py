@@ -57,6 +57,10 @@ def find_library_out_of_memory(evidence: Evidence) -> Cause | None:
     elif request.place is MemoryPlace.DEVICE:
         kind, where, advice = CauseKind.DEVICE_OUT_OF_MEMORY, " on the device", (_ANOTHER_HOLDER,)
     asked = f": asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
+    if request.used_bytes is not None:
+        against = f"; {format_size(request.used_bytes)} in use{against}"
+    if request.limit_bytes is not None:
+        against = f"{against}; it has {format_size(request.limit_bytes)} in all"
     return Cause(
         kind=kind,
         headline=f"{request.library} out of memory{asked}{where}{against}{in_brackets(evidence)}",

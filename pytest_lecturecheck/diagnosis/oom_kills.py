@@ -88,9 +88,10 @@ def find_oom_kill(evidence: Evidence) -> Cause | None:
     elif kill is None:
         return None
     else:
-        by = "probably by the OOM killer" if kill.scope is OomScope.MACHINE else "by the OOM killer"
-        comma = "," if kill.scope is OomScope.MACHINE else ""
-        headline = f"kernel was killed{comma} {by}{_when(evidence)}: {_reached(kill, evidence)}"
+        killed = f"kernel was killed by the OOM killer{_when(evidence)}"
+        if kill.scope is OomScope.MACHINE:
+            killed = f"kernel was killed{_when(evidence)}, probably by the OOM killer"
+        headline = f"{killed}: {_reached(kill, evidence)}"
         advice = (_ADVICE.get(kill.scope, _ADVICE_MACHINE),)
     return Cause(kind=CauseKind.OOM_KILLED, headline=headline, evidence=all_lines(evidence), advice=advice)
 

@@ -40,11 +40,15 @@ class MemoryRequest:
         library: whose allocator speaks ("XLA", "CuPy").
         place: whose memory it wanted.
         size_bytes: what it asked for, or ``None`` where the text does not say.
+        used_bytes: what its process or pool held, or ``None``.
+        limit_bytes: what the device or pool has in all, or ``None``.
     """
 
     library: str
     place: MemoryPlace
     size_bytes: int | None = None
+    used_bytes: int | None = None
+    limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,15 @@ _FORMS: Final = (
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*device:GPU.*", "TensorFlow", MemoryPlace.DEVICE),
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*", "TensorFlow", MemoryPlace.HOST),
 )
+# CuPy; PyTorch, its newer and its older words.
+_USED: Final = re.compile(
+    rf"allocated so far: {_SIZE}|this process has {_SIZE.replace('size', 'torch')} memory in use"
+    rf"|{_SIZE.replace('size', 'old')} already allocated"
+)
+_LIMIT: Final = re.compile(
+    rf"limit set to: {_SIZE}|total capac?ity of {_SIZE.replace('size', 'torch')}"
+    rf"|{_SIZE.replace('size', 'old')} total capacity"
+)
 _NUMPY: Final = re.compile(
     rf"Unable to allocate {_SIZE} for an array with shape \((?P<shape>[0-9, ]*)\) and data type (?P<dtype>\S+)"
 )
@@ -139,7 +152,13 @@ def parse_request(name: str, value: str) -> MemoryRequest | None:
     for form in _FORMS:
         if class_name in form.names and (match := form.pattern.fullmatch(text)):
             size = match.groupdict().get("size")
-            return MemoryRequest(library=form.library, place=form.place, size_bytes=_size(size) if size else None)
+            return MemoryRequest(
+                library=form.library,
+                place=form.place,
+                size_bytes=_size(size) if size else None,
+                used_bytes=_first_size(_USED, text),
+                limit_bytes=_first_size(_LIMIT, text),
+            )
     return None
 
 
@@ -185,6 +204,11 @@ def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
     cpp = any("bad_alloc" in line for line in kept)
     place = MemoryPlace.DEVICE if on_device else MemoryPlace.HOST if cpp else MemoryPlace.UNKNOWN
     return MemoryRequest(library="C++" if cpp else "", place=place, size_bytes=size)
+
+
+def _first_size(pattern: re.Pattern[str], text: str) -> int | None:
+    match = pattern.search(text)
+    return _size(next(filter(None, match.groups()))) if match is not None else None
 
 
 def _size(text: str) -> int | None:

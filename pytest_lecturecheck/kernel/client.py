@@ -113,9 +113,10 @@ class LectureClient(NotebookClient):
             TimeoutError: the kernel did not answer within ``timeout_seconds``.
             KernelStartError: the kernel ended before it answered.
         """
-        self._channels = self.kc = self.kernel.manager.client()
+        self._channels = self.kernel.manager.client()
         # The heartbeat thread tells nothing that the process's end does not tell sooner.
         self._channels.start_channels(stdin=False, hb=False, control=False)
+        self.kc = _WidgetChannel(self._channels)
         self._readers = [asyncio.ensure_future(self._read_shell()), asyncio.ensure_future(self._read_iopub())]
         async with asyncio.timeout(timeout_seconds if timeout_seconds != float("inf") else None):
             while True:
@@ -254,6 +255,24 @@ class LectureClient(NotebookClient):
         """Clear the cell's outputs, and with them the text that was kept."""
         super().clear_output(outs, msg, cell_index)
         self.text.clear()
+
+
+class _WidgetChannel:
+    """
+    What nbclient's output widgets use to answer the kernel while a cell runs.
+
+    jupyter_client sends past the asyncio socket. Such a send takes the signal that a reply has arrived, and the reader
+    would wait for the rest of the cell's limit; the asyncio socket looks for replies after each send.
+    """
+
+    def __init__(self, channels: Any) -> None:
+        self.session = channels.session
+        self.shell_channel = self
+        self._socket = channels.shell_channel.socket
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message of the protocol."""
+        self._socket.send_multipart(self.session.serialize(message))
 
 
 async def _receive(socket: Any, session: Any) -> dict[str, Any] | None:

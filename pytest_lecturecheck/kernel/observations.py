@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
+_INSTALLED: Final = re.compile(r"^\s*(?:Successfully (?:un)?installed|(?:Uni|I)nstalled \d+ package)", re.MULTILINE)
+_NO_CHANGE: Final = "changed nothing, all was there"
 _VALUE_CHARS: Final = 4_000
 _TRACEBACK_LINES: Final = 120
 _LINE_CHARS: Final = 1_000
 _COMMAND_CHARS: Final = 120
 _NOT_FOUND: Final = 127
+_NO_ERROR: Final = "NoneType"
+"""What IPython's reply names where a representation failed (``_repr_html_``): the error is among the outputs."""
 
 
 def plain(text: str) -> str:
@@ -36,7 +40,7 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
     with a good reply.
     """
     content: Mapping[str, Any] | None = None
-    if reply.status == "error":
+    if reply.status == "error" and (reply.content.get("ename") != _NO_ERROR or not errors):
         content = reply.content
     elif errors:
         content = errors[-1]
@@ -84,11 +88,11 @@ def line_of_error(cell: Cell, error: CellError | None) -> int | None:
     return cell.line + error.line_in_cell - 1
 
 
-def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool) -> Iterator[Finding]:
+def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
     """List what is worth knowing about a cell beside its error."""
     place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
     for command, code in reply.words.get("shell_lines", []):
-        yield from _shell_findings(str(command), int(code), place)
+        yield from _shell_findings(str(command), int(code), output, place)
     if count := reply.words.get("breakpoints"):
         message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
         yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
@@ -109,18 +113,27 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool) -> It
         yield Finding(kind=FindingKind.OUTPUT_CUT, message="the end of the cell's output did not arrive", **place)
 
 
-def _shell_findings(command: str, code: int, place: dict[str, Any]) -> Iterator[Finding]:
+def _shell_findings(command: str, code: int, output: str, place: dict[str, Any]) -> Iterator[Finding]:
     shown = _cut(" ".join(command.split()), _COMMAND_CHARS)
     if code == _NOT_FOUND:
         message = f"shell line {shown!r} ended with code {code}: program not found"
         yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
     elif _INSTALL.search(command):
-        ended = "changed the environment" if code == 0 else f"ended with code {code}"
+        ended = _install_result(output) if code == 0 else f"ended with code {code}"
         message = f"install line {shown!r} {ended}"
-        yield Finding(kind=FindingKind.INSTALL, message=message, fails_when_strict=True, **place)
+        yield Finding(kind=FindingKind.INSTALL, message=message, fails_when_strict=ended != _NO_CHANGE, **place)
     elif code != 0:
         message = f"shell line {shown!r} ended with code {code}"
         yield Finding(kind=FindingKind.SHELL, message=message, fails_when_strict=True, **place)
+
+
+def _install_result(output: str) -> str:
+    """Read what an install line did out of the cell's output; a quiet one leaves it open."""
+    if _INSTALLED.search(output):
+        return "changed the environment"
+    if "Requirement already satisfied" in output:
+        return _NO_CHANGE
+    return "may have changed the environment"
 
 
 def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tuple[str, int]]]) -> Iterator[Finding]:

@@ -235,7 +235,8 @@ class _LectureRun:
         error = cell_error(reply, client.errors, cell)
         if error is None and reply.words.get("exit_asked"):
             error = exit_error()
-        self.findings.extend(cell_findings(cell, reply, is_cut=client.text.is_cut, raised=error is not None))
+        text = client.text
+        self.findings.extend(cell_findings(cell, reply, is_cut=text.is_cut, raised=error is not None, output=text.text))
         status = CellStatus.OK
         if error is not None:
             status = CellStatus.FAILED

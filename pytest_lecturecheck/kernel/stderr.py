@@ -14,7 +14,7 @@ _NOISE: Final = (
     "Communication (including code and outputs) is sent in plain text",
     "To enable encryption",
     "frozen modules",
-    "to python to disable frozen modules",
+    "make the debugger miss breakpoints",
     "PYDEVD_DISABLE_FILE_VALIDATION",
     "Debugger warning: It seems that",
 )

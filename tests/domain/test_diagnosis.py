@@ -325,6 +325,7 @@ def test_without_figures_nothing_is_claimed():
 # Out of memory as libraries put it
 
 HOST = "; the limit is 24 GiB, RAM; 20 GiB available; the process itself had only 63 MiB (code cell 2, line 9)"
+PLACE = " (code cell 2, line 9)"
 DEVICE = " on the device (code cell 2, line 9)"
 
 
@@ -375,9 +376,12 @@ DEVICE = " on the device (code cell 2, line 9)"
         ),
         (
             "OutOfMemoryError",
-            "Out of memory allocating 805,306,368 bytes (allocated so far: 536,870,912 bytes, limit set to: 1 bytes).",
+            (
+                "Out of memory allocating 805,306,368 bytes "
+                "(allocated so far: 536,870,912 bytes, limit set to: 1,073,741,824 bytes)."
+            ),
             CauseKind.DEVICE_OUT_OF_MEMORY,
-            "CuPy out of memory: asked 805 MB (768 MiB)" + DEVICE,
+            "CuPy out of memory: asked 805 MB (768 MiB) on the device; 512 MiB in use; it has 1 GiB in all" + PLACE,
         ),
         (
             "CUDARuntimeError",
@@ -389,7 +393,31 @@ DEVICE = " on the device (code cell 2, line 9)"
             "OutOfMemoryError",
             "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 14.58 GiB, 1 GiB is free.",
             CauseKind.DEVICE_OUT_OF_MEMORY,
-            "PyTorch out of memory: asked 2.68 GB (2.5 GiB)" + DEVICE,
+            "PyTorch out of memory: asked 2.68 GB (2.5 GiB) on the device; it has 14.6 GiB in all" + PLACE,
+        ),
+        (
+            "OutOfMemoryError",
+            (
+                "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 14.58 GiB of which 1.00 "
+                "GiB is free. Including non-PyTorch memory, this process has 13.50 GiB memory in use."
+            ),
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            (
+                "PyTorch out of memory: asked 2.68 GB (2.5 GiB) on the device; 13.5 GiB in use; it has 14.6 GiB in all"
+                + PLACE
+            ),
+        ),
+        (
+            "RuntimeError",
+            (
+                "CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 14.76 GiB total capacity; 13.20 GiB already "
+                "allocated; 1.00 GiB free)"
+            ),
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            (
+                "PyTorch out of memory: asked 2.68 GB (2.5 GiB) on the device; 13.2 GiB in use; it has 14.8 GiB in all"
+                + PLACE
+            ),
         ),
         (
             "RuntimeError",
