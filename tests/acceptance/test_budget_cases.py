@@ -130,9 +130,7 @@ def test_a_package_that_needs_more_than_it_declares(own_desk):
     session = own_desk.pytest("--lecture-budget", *declared, ".")
     assert session.code == 1
     assert session.verdict("01_prepare.ipynb")["kind"] == "fits"
-    pattern = (
-        r"needs at least 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB"
-    )
+    pattern = r"needs at least 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB"
     headline = session.failure("02_solve.ipynb").splitlines()[0]
     assert re.fullmatch(pattern, headline), headline
     assert re.search(r"^declared memory 244 MiB: this run has [\d.]+ GiB", session.text, re.MULTILINE)
@@ -151,7 +149,9 @@ def gate(desk):
     return desk.pytest("--lecture-budget", "--junitxml=junit.xml", ".")
 
 
-OVER = r"peak footprint 3\d\d MiB, limit 250 MiB: [\d.]+ MiB over \(\+3\d %\), in code cell 1, line 7; limit set by hand"
+OVER = (
+    r"peak footprint 3\d\d MiB, limit 250 MiB: [\d.]+ MiB over \(\+3\d %\), in code cell 1, line 7; limit set by hand"
+)
 
 
 def test_the_gate_fails_what_is_over(gate):

@@ -37,9 +37,7 @@ def test_a_spike_inside_one_call_is_seen_whole(session):
 def test_a_spike_above_the_budget_fails_with_its_cell(session):
     assert session.verdict("D01/spike.ipynb")["kind"] == "over"
     headline = session.failure("D01/spike.ipynb").splitlines()[0]
-    pattern = (
-        r"peak footprint 6\d\d MiB, limit 500 MiB: 1\d\d MiB over \(\+\d\d %\), in code cell 2, line 18; limit set by hand"
-    )
+    pattern = r"peak footprint 6\d\d MiB, limit 500 MiB: 1\d\d MiB over \(\+\d\d %\), in code cell 2, line 18; limit set by hand"
     assert re.fullmatch(pattern, headline), headline
     assert "peak footprint: exact (VmHWM)" in session.failure("D01/spike.ipynb")
 
@@ -90,9 +88,7 @@ def test_shared_memory_counts_once(session):
 def test_shared_memory_that_is_left_is_told(session):
     assert session.verdict("D07/forgets.ipynb")["failed"] is False
     (finding,) = session.findings("D07/forgets.ipynb")
-    pattern = (
-        r"left 47\.7 MiB in /dev/shm \('psm_\w+', 4 KiB of it written\); it was removed"
-    )
+    pattern = r"left 47\.7 MiB in /dev/shm \('psm_\w+', 4 KiB of it written\); it was removed"
     assert re.fullmatch(pattern, finding), finding
 
 
@@ -125,7 +121,10 @@ def test_stored_zeros_show_against_the_record(own_desk):
     recorded = own_desk.pytest("--lecture-record", "--lecture-runs=3", "zeros.ipynb")
     assert recorded.outcomes() == {"passed": 1}
     by_cell = [
-        [item["run"]["cells"][cell]["readings"]["peak_footprint_bytes"]["value"] for item in recorded.runs["zeros.ipynb"]]
+        [
+            item["run"]["cells"][cell]["readings"]["peak_footprint_bytes"]["value"]
+            for item in recorded.runs["zeros.ipynb"]
+        ]
         for cell in range(3)
     ]
     assert all(max(peaks) / min(peaks) < 1.03 for peaks in by_cell), by_cell

@@ -1,0 +1,79 @@
+"""The agent inside a real kernel: what it sees, and that a lecture sees nothing of it."""
+
+import pytest
+from benches import messages
+
+from pytest_lecturecheck.run import Outcome
+
+
+def test_a_lecture_sees_nothing_of_the_agent(bench):
+    run = bench.run(
+        """
+        assert len(In) == 2, In
+        assert not [name for name in globals() if "agent" in name.lower()], sorted(globals())
+        import sys
+        assert "lecturecheck_agent" not in sys.modules
+        assert not [name for name in sys.modules if name.startswith("pytest")]
+        _
+        """,
+        "assert len(In) == 3, In",
+    )
+    assert run.outcome is Outcome.COMPLETED, [cell.error for cell in run.cells]
+
+
+def test_pytests_own_variables_do_not_reach_the_kernel(bench):
+    run = bench.run("import os\nassert not [name for name in os.environ if name.startswith('PYTEST_')]")
+    assert run.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("!exit 4", ["shell line 'exit 4' ended with code 4"]),
+        ("!true", []),
+        ("!no-such-program-0001", ["shell line 'no-such-program-0001' ended with code 127: program not found"]),
+        ("word = 'exit 3'\n!{word}", ["shell line 'exit 3' ended with code 3"]),
+        ("def f():\n    local = 'exit 5'\n    !$local\nf()", ["shell line 'exit 5' ended with code 5"]),
+        ("breakpoint()", ["breakpoint() was reached 1 time; it returns at once here"]),
+        ("!exit 1\n!exit 2", ["shell line 'exit 1' ended with code 1", "shell line 'exit 2' ended with code 2"]),
+    ],
+)
+def test_what_the_agent_sees(bench, code, expected):
+    run = bench.run(code)
+    assert run.outcome is Outcome.COMPLETED, run.cells[0].error
+    assert messages(run) == expected
+
+
+def test_the_exit_code_of_a_shell_line_is_still_the_lectures(bench):
+    run = bench.run("!exit 4", "assert _exit_code == 4")
+    assert run.outcome is Outcome.COMPLETED
+
+
+def test_the_line_of_an_error_in_a_function_of_an_earlier_cell(bench):
+    run = bench.run("def f(x):\n    y = x\n    return 1 / y", "\n\nz = 1\nf(0)")
+    assert run.evidence.line == 201
+    assert run.cells[1].error.line_in_cell == 2
+
+
+def test_the_line_of_an_error_inside_a_library(bench):
+    run = bench.run("import json\n\njson.loads(\n    '{'\n)")
+    assert (run.cells[0].error.name, run.evidence.line) == ("JSONDecodeError", 102)
+
+
+def test_exit_handlers_of_the_lecture_run(bench, tmp_path):
+    run = bench.run("import atexit, pathlib\natexit.register(pathlib.Path('left.txt').write_text, 'done')")
+    assert run.outcome is Outcome.COMPLETED
+    assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "done"
+
+
+def test_an_exit_handler_without_end_does_not_hold_the_session(bench):
+    run = bench.run("import atexit, time\natexit.register(time.sleep, 600)")
+    assert run.outcome is Outcome.COMPLETED
+
+
+def test_what_ran_in_the_kernel(bench):
+    run = bench.run("import numpy\nimport psutil")
+    assert run.software.packages["numpy"]
+    assert run.software.packages["psutil"]
+    assert run.software.blas != ()
+    assert "json" not in run.software.packages

@@ -1,0 +1,138 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_lecturecheck.finding import FindingKind
+from pytest_lecturecheck.kernel.client import Reply
+from pytest_lecturecheck.kernel.observations import (
+    cell_error,
+    cell_findings,
+    exit_error,
+    line_of_error,
+    plain,
+    thread_findings,
+)
+from pytest_lecturecheck.lecture.model import Cell
+
+CELL = Cell(index=4, number=3, source="a = 1\nb = 2\nc = a / 0", line=41)
+ERROR = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": ["\x1b[31mCell In[3], line 3\x1b[0m"]}
+
+
+def reply(status="ok", content=None, **words):
+    return Reply(status=status, content=content or {}, words=words, idle_seen=True)
+
+
+def findings(given_reply, cell=CELL, *, is_cut=False, raised=False):
+    return list(cell_findings(cell, given_reply, is_cut=is_cut, raised=raised))
+
+
+def test_no_error():
+    assert cell_error(reply(), [], CELL) is None
+
+
+def test_an_error_in_the_reply():
+    error = cell_error(reply("error", ERROR, error_line=2), [], CELL)
+    assert (error.name, error.value, error.line_in_cell) == ("ZeroDivisionError", "division by zero", 2)
+    assert error.traceback == ("Cell In[3], line 3",)
+
+
+def test_an_error_among_the_outputs_of_a_good_reply():
+    error = cell_error(reply(), [ERROR], CELL)
+    assert (error.name, error.line_in_cell) == ("ZeroDivisionError", 3)
+
+
+def test_the_traceback_of_the_output_where_the_reply_has_none():
+    error = cell_error(reply("error", {**ERROR, "traceback": []}), [ERROR], CELL)
+    assert error.traceback == ("Cell In[3], line 3",)
+
+
+def test_a_representation_that_fails_is_told_by_the_output():
+    content = {"ename": "NoneType", "evalue": "None", "traceback": []}
+    error = cell_error(reply("error", content), [ERROR], CELL)
+    assert (error.name, error.value) == ("ZeroDivisionError", "division by zero")
+    assert cell_error(reply("error", content), [], CELL).name == "NoneType"
+
+
+@pytest.mark.parametrize("line", [0, -1, 4, True, "2", None])
+def test_a_line_outside_the_cell_is_no_line(line):
+    content = {**ERROR, "traceback": []}
+    error = cell_error(reply("error", content, error_line=line), [], CELL)
+    assert error.line_in_cell in (None, 1 if line is True else None)
+
+
+@given(st.lists(st.text(), max_size=300), st.text(max_size=6000), st.text(max_size=3000))
+def test_an_error_is_bounded_whatever_the_kernel_says(traceback, value, name):
+    error = cell_error(reply("error", {"ename": name, "evalue": value, "traceback": traceback}), [], CELL)
+    assert len(error.traceback) <= 121
+    assert all(len(line) <= 1100 for line in error.traceback)
+    assert len(error.value) <= 4100
+    assert len(error.name) <= 1000
+
+
+def test_colours_go_and_text_stays():
+    assert plain("\x1b[1;31mred\x1b[0m [1m] \x1b[38;5;28;01mgreen\x1b[39;00m") == "red [1m] green"
+
+
+def test_the_line_in_the_file():
+    error = cell_error(reply("error", ERROR), [], CELL)
+    assert line_of_error(CELL, error) == 43
+    assert line_of_error(CELL, exit_error()) == 41
+    assert line_of_error(CELL, None) == 41
+    nowhere = Cell(index=0, number=1, source="x", line=None)
+    assert line_of_error(nowhere, error) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "kind", "message"),
+    [
+        ("ls  /no\n", 2, FindingKind.SHELL, "shell line 'ls /no' ended with code 2"),
+        ("dot -V", 127, FindingKind.MISSING_PROGRAM, "shell line 'dot -V' ended with code 127: program not found"),
+        ("pip install x", 1, FindingKind.INSTALL, "install line 'pip install x' ended with code 1"),
+        (
+            "pip3 -q install x",
+            0,
+            FindingKind.INSTALL,
+            "install line 'pip3 -q install x' may have changed the environment",
+        ),
+    ],
+)
+def test_shell_lines(command, code, kind, message):
+    (finding,) = findings(reply(shell_lines=[(command, code)]))
+    assert (finding.kind, finding.message, finding.fails_when_strict) == (kind, message, True)
+    assert finding.place == "code cell 3, line 41"
+
+
+def test_a_shell_line_that_went_well_is_no_finding():
+    assert findings(reply(shell_lines=[("ls", 0)])) == []
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 time"), (2, "2 times")])
+def test_breakpoints(count, text):
+    (finding,) = findings(reply(breakpoints=count))
+    assert finding.message == f"breakpoint() was reached {text}; it returns at once here"
+    assert not finding.fails_when_strict
+
+
+def test_a_promise_of_an_error():
+    promising = Cell(index=0, number=1, source="x", line=1, expects_error=True)
+    (finding,) = findings(reply(), promising)
+    assert finding.message == "the cell is tagged raises-exception and raised nothing"
+    assert findings(reply("error", ERROR), promising, raised=True) == []
+
+
+def test_output_that_was_cut_or_has_no_end():
+    lost = Reply(status="ok")
+    assert [item.message for item in findings(lost, is_cut=True)] == [
+        "the cell's text output was long; its middle is not kept",
+        "the end of the cell's output did not arrive",
+    ]
+
+
+def test_threads_of_earlier_cells():
+    threads = {1: [("worker", 1)], 2: [("worker", 1), ("kernel's", 0)], 3: [("worker", 1)]}
+    (finding,) = thread_findings(3, threads)
+    assert finding.message == (
+        "thread 'worker' started in code cell 1 was still alive when code cell 3 reached the lecture's peak"
+    )
+    assert list(thread_findings(1, threads)) == []
+    assert list(thread_findings(3, {2: [("of its own", 3)]})) == []

@@ -1,0 +1,117 @@
+"""After a run nothing of it is left: processes, files, sockets."""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from benches import messages
+
+from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.run import Outcome
+
+SLEEPER = "import time; time.sleep(600)"
+IN_NEW_SESSION = f"""
+import subprocess, sys
+left = subprocess.Popen([sys.executable, "-c", "{SLEEPER}"], start_new_session=True)
+print(left.pid)
+"""
+DAEMON = """
+import os, sys, time
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(writer, str(os.getpid()).encode())
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+print(os.read(reader, 99).decode())
+"""
+CHANGED_ENVIRONMENT = f"""
+import subprocess, sys
+left = subprocess.Popen([sys.executable, "-c", "{SLEEPER}"], env={{}})
+print(left.pid)
+"""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def marked_processes():
+    """Processes on this machine that carry the mark of a run that this process made."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            text = environ.read_bytes()
+        except OSError:
+            continue
+        if f"{RUN_TOKEN_VARIABLE}=".encode() in text and f"LECTURECHECK_TEST={os.getpid()}".encode() in text:
+            found.append(environ.parent.name)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _marked(monkeypatch):
+    monkeypatch.setenv("LECTURECHECK_TEST", str(os.getpid()))
+
+
+@pytest.mark.parametrize("code", [IN_NEW_SESSION, DAEMON, CHANGED_ENVIRONMENT])
+def test_processes_that_a_lecture_leaves_are_killed_and_named(bench, code):
+    run = bench.run("import warnings\nwarnings.simplefilter('ignore')", code)
+    assert run.outcome is Outcome.COMPLETED, run.cells[1].error
+    pid = int(run.cells[1].output_extract)
+    assert not is_alive(pid)
+    assert any(re.match(rf"left a process running: pid {pid}, ", text) for text in messages(run))
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"),
+    [
+        ("1 / 0", Outcome.FAILED),
+        ("import os; os._exit(1)", Outcome.DIED),
+        ("import time; time.sleep(600)", Outcome.TIMED_OUT),
+    ],
+)
+def test_whatever_the_end_nothing_is_alive(bench, end, outcome):
+    run = bench.run(IN_NEW_SESSION, end, timeout_seconds=2.0)
+    assert run.outcome is outcome
+    assert not is_alive(int(run.cells[0].output_extract))
+    assert marked_processes() == []
+
+
+def test_a_child_that_forks_on_is_killed_with_all_its_kin(bench):
+    code = """
+    import os, time
+    if os.fork() == 0:
+        for _ in range(200):
+            if os.fork():
+                time.sleep(0.02)
+                os._exit(0)
+        time.sleep(600)
+    """
+    run = bench.run("import warnings\nwarnings.simplefilter('ignore')", code)
+    assert run.outcome is Outcome.COMPLETED
+    assert marked_processes() == []
+
+
+def test_files_of_a_run_are_removed(bench, tmp_path, monkeypatch):
+    place = tmp_path / "t"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    assert bench.run("x = 1", run_in_temp=True).outcome is Outcome.COMPLETED
+    assert bench.run("import os; os._exit(1)").outcome is Outcome.DIED
+    assert list(place.iterdir()) == []
+
+
+def test_descriptors_do_not_pile_up(bench):
+    bench.run("x = 1")
+    before = len(os.listdir("/proc/self/fd"))
+    bench.run("x = 1")
+    bench.run("import os; os._exit(1)")
+    assert len(os.listdir("/proc/self/fd")) <= before
