@@ -57,7 +57,7 @@ BAD_LIMITS = {
     "comma": '"0,5 GB"',
     "word": '"about 24GB"',
     "per": '"4 GB per core"',
-    "wide": '"５００ MB"',
+    "wide": '"\uff15\uff10\uff10 MB"',  # digits of another script
 }
 
 
@@ -181,7 +181,8 @@ def test_the_gate_in_junit(gate):
     assert int(properties["lecturecheck.peak_footprint_bytes"]) > 300e6
 
 
-def test_the_gate_again_with_what_failed(gate, desk):
+@pytest.mark.usefixtures("gate")
+def test_the_gate_again_with_what_failed(desk):
     again = desk.pytest("--lecture-budget", "--lf", "-q", ".")
     assert again.code == 1
     assert list(again.runs) == ["over.ipynb"]

@@ -20,20 +20,22 @@ def budget_of(desk: Desk) -> dict:
 
 
 def test_recorded_at_once_into_one_file(recorded, desk):
-    assert (recorded.code, recorded.outcomes()) == (0, {"passed": 11})
+    assert (recorded.code, recorded.outcomes()) == (0, {"passed": 11}), recorded.text
     assert "Different tests were collected" not in recorded.text
     assert list(budget_of(desk)["lectures"]) == LECTURES
     assert [path.name for path in (desk.folder / "lecture-budgets").iterdir()] == [f"{PLATFORM}.toml"]
 
 
-def test_same_names_in_two_folders_are_three_lectures(recorded, desk):
+@pytest.mark.usefixtures("recorded")
+def test_same_names_in_two_folders_are_three_lectures(desk):
     assert desk.node_ids("ch1", "ch2") == [f"{name}::lecture" for name in LECTURES[:3]]
     session = desk.pytest("--lecture-budget", "-n", "2", "--dist=loadfile", "ch1", "ch2")
     assert (session.code, session.outcomes()) == (0, {"passed": 3})
     assert {session.verdict(name)["kind"] for name in LECTURES[:3]} == {"within"}
 
 
-def test_recorded_one_by_one_the_figures_are_the_same(recorded, desk):
+@pytest.mark.usefixtures("recorded")
+def test_recorded_one_by_one_the_figures_are_the_same(desk):
     at_once = budget_of(desk)["lectures"]
     again = desk.pytest("--lecture-record", "--lecture-runs=1", "l1.ipynb", "l7.ipynb")
     assert again.code == 0

@@ -46,8 +46,10 @@ def test_another_kernel_instead_of_the_one_that_is_not_installed(desk):
         ("exit1", "the cell ends the kernel: SystemExit: bad input (code cell 1, line 8)"),
         (
             "quit",
-            "the cell ends the kernel: SystemExit: exit() or quit() was called; the cells after it would not run in a "
-            "script (code cell 1, line 7)",
+            (
+                "the cell ends the kernel: SystemExit: exit() or quit() was called; the cells after it would not run "
+                "in a script (code cell 1, line 7)"
+            ),
         ),
     ],
 )

@@ -37,7 +37,10 @@ def test_a_spike_inside_one_call_is_seen_whole(session):
 def test_a_spike_above_the_budget_fails_with_its_cell(session):
     assert session.verdict("D01/spike.ipynb")["kind"] == "over"
     headline = session.failure("D01/spike.ipynb").splitlines()[0]
-    pattern = r"peak footprint 6\d\d MiB, limit 500 MiB: 1\d\d MiB over \(\+\d\d %\), in code cell 2, line 18; limit set by hand"
+    pattern = (
+        r"peak footprint 6\d\d MiB, limit 500 MiB: 1\d\d MiB over \(\+\d\d %\), in code cell 2, line 18; "
+        r"limit set by hand"
+    )
     assert re.fullmatch(pattern, headline), headline
     assert "peak footprint: exact (VmHWM)" in session.failure("D01/spike.ipynb")
 

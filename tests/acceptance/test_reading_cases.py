@@ -182,7 +182,7 @@ def test_odd_names_record_and_check_again(odd_desk):
     assert (recorded.code, recorded.outcomes()) == (0, {"passed": 4})
     assert len(recorded.junit.findall(".//testcase")) == 4
     text = (odd_desk.folder / "lecture-budgets" / f"{PLATFORM}.toml").read_text(encoding="utf-8")
-    for name in ("étude – été.ipynb", "sub dir/with space.md", ODD):
+    for name in ("étude \u2013 été.ipynb", "sub dir/with space.md", ODD):
         assert f'[lectures."{name}"]' in text
     decomposed = unicodedata.normalize("NFD", text)
     assert decomposed != text

@@ -7,7 +7,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from benches import Bench
+from benches import Bench  # noqa: E402 - the path comes first
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def test_an_interrupted_wait_cancels_and_waits_for_the_cleanup():
     loop.close()
 
 
-def test_the_wait_is_told_about(loop):
+def test_the_wait_is_told_about():
     told = []
     waiting = KernelLoop(on_wait=lambda: told.append(threading.current_thread()))
     waiting.run(asyncio.sleep(1.2))

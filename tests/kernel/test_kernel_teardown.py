@@ -111,7 +111,7 @@ def test_files_of_a_run_are_removed(bench, tmp_path, monkeypatch):
 
 def test_descriptors_do_not_pile_up(bench):
     bench.run("x = 1")
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     bench.run("x = 1")
     bench.run("import os; os._exit(1)")
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
