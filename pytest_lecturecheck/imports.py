@@ -7,6 +7,8 @@ files with names like ``notebook.py`` or ``yaml.py``, and libraries that are loa
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +24,18 @@ def library_path(*folders: Path) -> Iterator[None]:
     never hidden.
     """
     saved = sys.path[:]
-    sys.path[:] = [entry for entry in saved if not _is_hidden(entry, folders)]
+    sys.path[:] = _visible(tuple(saved), folders, os.getcwd())  # noqa: PTH109 - a key of the cache, not a path
     try:
         yield
     finally:
         sys.path[:] = saved
+
+
+@functools.lru_cache(maxsize=8)
+def _visible(entries: tuple[str, ...], folders: tuple[Path, ...], _cwd: str) -> tuple[str, ...]:
+    # Asked for every file that is collected, while the path hardly ever changes: without the memory, this alone would
+    # double the time of collecting a large book. Entries may be relative, so the current folder counts.
+    return tuple(entry for entry in entries if not _is_hidden(entry, folders))
 
 
 def _is_hidden(entry: str, folders: tuple[Path, ...]) -> bool:
