@@ -17,6 +17,9 @@ from typing import Any
 KEY = "lecturecheck"
 """Key of the agent's words in ``execute_reply.metadata``."""
 
+KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_client", "debugpy", "_pydevd_bundle"})
+"""Packages that the kernel itself is made of."""
+
 
 class Agent:
     """Notes what a cell leaves behind, and ends the kernel on request."""
@@ -126,7 +129,8 @@ class Agent:
         """List living threads that appeared after the kernel was ready, with the request that first saw each."""
         found = []
         for thread in threading.enumerate():
-            if thread.ident in self.baseline_threads or thread.name.startswith("IPython"):
+            # Some of the kernel's own threads start late (pyzmq's, with the first large output).
+            if thread.ident in self.baseline_threads or type(thread).__module__.partition(".")[0] in KERNEL_PACKAGES:
                 continue
             first = self.thread_cells.setdefault(thread.ident, self.request_count)
             found.append((thread.name, first))

@@ -116,7 +116,8 @@ class LectureClient(NotebookClient):
         self._channels = self.kernel.manager.client()
         # The heartbeat thread tells nothing that the process's end does not tell sooner.
         self._channels.start_channels(stdin=False, hb=False, control=False)
-        self.kc = _WidgetChannel(self._channels)
+        widget_channel: Any = _WidgetChannel(self._channels)
+        self.kc = widget_channel
         self._readers = [asyncio.ensure_future(self._read_shell()), asyncio.ensure_future(self._read_iopub())]
         async with asyncio.timeout(timeout_seconds if timeout_seconds != float("inf") else None):
             while True:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
-_INSTALLED: Final = re.compile(r"^\s*(?:Successfully (?:un)?installed|(?:Uni|I)nstalled \d+ package)", re.MULTILINE)
+_INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 _NO_CHANGE: Final = "changed nothing, all was there"
 _VALUE_CHARS: Final = 4_000
 _TRACEBACK_LINES: Final = 120

@@ -1,0 +1,105 @@
+"""Errors that reach the reader although the kernel's reply is a good one; output that goes into a widget."""
+
+import json
+
+import pytest
+
+from pytest_lecturecheck.execution import Workbench, resolve_settings
+from pytest_lecturecheck.finding import FindingKind
+from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.probe.machine import detect_machine
+from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.settings import RunSettings
+
+# What ipywidgets.Output does, without ipywidgets: output of the request goes to the widget while its id is set.
+OUTPUT_WIDGET = """
+from comm import create_comm
+state = {"_model_module": "@jupyter-widgets/output", "_model_name": "OutputModel", "outputs": []}
+widget = create_comm(target_name="jupyter.widget", data={"state": state})
+updates = []
+widget.on_msg(lambda msg: updates.append(msg["content"]["data"]["state"]["outputs"]))
+def take_output(is_on):
+    msg_id = get_ipython().kernel.get_parent("shell")["header"]["msg_id"] if is_on else ""
+    widget.send({"method": "update", "state": {"msg_id": msg_id}})
+"""
+SHOWN_ONLY = (
+    "the error is among the cell's outputs while the kernel's reply says that it ended well (%%capture, an output "
+    "widget or a figure that fails when it is drawn); other runners pass such a cell"
+)
+
+
+@pytest.fixture(scope="module")
+def workbench():
+    bench = Workbench(
+        platform="here",
+        machine=detect_machine(),
+        on_kernel=lambda _: None,
+        on_progress=lambda _: None,
+        on_wait=lambda: None,
+    )
+    yield bench
+    bench.close()
+
+
+def _run(workbench, folder, *sources):
+    cells = [
+        {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
+        for source in sources
+    ]
+    metadata = {"kernelspec": {"name": "python3"}}
+    path = folder / "lecture.ipynb"
+    path.write_text(json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 4}))
+    lecture = read_lecture(path, name="lecture.ipynb")
+    layer = RunSettings(timeout_seconds=30)
+    return workbench.run(lecture, resolve_settings(lecture, command_line=layer, file=layer, book=layer), 1)
+
+
+def test_output_that_goes_into_a_widget_arrives_there(workbench, tmp_path, caplog):
+    run = _run(
+        workbench,
+        tmp_path,
+        OUTPUT_WIDGET,
+        *10 * ["take_output(True)\nprint('in the widget', flush=True)\ntake_output(False)"],
+        "assert [part['text'] for part in updates[-1]] == ['in the widget\\n' * 10], updates",
+    )
+    assert (run.outcome, run.findings) == (Outcome.COMPLETED, ())
+    assert caplog.messages == []
+
+
+def test_an_error_that_is_only_shown_fails_the_cell_and_says_why(workbench, tmp_path):
+    run = _run(workbench, tmp_path, "%%capture\n1 / 0", "print('not reached')")
+    assert run.outcome is Outcome.FAILED
+    assert (run.evidence.cell_number, run.evidence.error.name) == (1, "ZeroDivisionError")
+    (finding,) = run.findings
+    assert (finding.kind, finding.message, finding.place) == (
+        FindingKind.KERNEL,
+        SHOWN_ONLY,
+        "code cell 1",
+    )
+
+
+def test_threads_of_the_kernel_itself_are_not_the_lectures(workbench, tmp_path):
+    large = "print('x' * 1_000_000)"  # pyzmq starts a thread of its own with the first message of this size
+    alive = "import threading\nassert any('zmq' in type(thread).__module__ for thread in threading.enumerate())"
+    heaviest = "held = bytes(100_000_000)"
+    run = _run(
+        workbench, tmp_path, f"from IPython.display import HTML\nHTML('x' * 1_000_000)\n{large}", alive, heaviest
+    )
+    assert run.outcome is Outcome.COMPLETED
+    assert [finding.message for finding in run.findings if finding.kind is FindingKind.THREAD] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        ("Successfully installed tool-1.0", "changed the environment"),
+        ("Requirement already satisfied: tool in /lib", "changed nothing, all was there"),
+        ("", "may have changed the environment"),
+    ],
+)
+def test_an_install_line_is_reported_by_what_it_did(workbench, tmp_path, said, result):
+    run = _run(workbench, tmp_path, f"!echo '{said}'; true pip install tool")
+    (finding,) = run.findings
+    shown = f"echo '{said}'; true pip install tool"
+    assert finding.message == f"install line {shown!r} {result}"
+    assert finding.fails_when_strict is (result != "changed nothing, all was there")
