@@ -19,13 +19,12 @@ from pytest_lecturecheck.budget import Tolerance
 from pytest_lecturecheck.errors import SettingsError, UnitError
 from pytest_lecturecheck.option_table import OPTIONS, Option
 from pytest_lecturecheck.platform import parse_platform_label
-from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT, RunSettings, timeout_from_number
+from pytest_lecturecheck.settings import CAP_WORDS, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 SETTINGS_FILE: Final = "lecturecheck.toml"
 REPORT_SUFFIXES: Final = (".json", ".md")
 _RECORD_RUNS: Final = 3
-_CAP_WORDS: Final = {"auto": AUTOMATIC_CAP, "off": NO_LIMIT}
 
 
 class Mode(StrEnum):
@@ -87,8 +86,8 @@ def _read_positive_size(value: object) -> int:
 
 def read_cap(value: object) -> float:
     """Read a memory cap: a size, ``"auto"``, or ``"off"``."""
-    if isinstance(value, str) and value.strip().lower() in _CAP_WORDS:
-        return _CAP_WORDS[value.strip().lower()]
+    if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
+        return CAP_WORDS[value.strip().lower()]
     return _read_positive_size(value)
 
 

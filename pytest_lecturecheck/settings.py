@@ -21,6 +21,10 @@ AUTOMATIC_CAP: Final = 0.0
 """The value of a memory cap that follows from what the machine can give when the lecture starts."""
 
 
+CAP_WORDS: Final = {"auto": AUTOMATIC_CAP, "off": NO_LIMIT}
+"""What may stand instead of a size for a memory cap."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import LectureReadError, UnitError
-from pytest_lecturecheck.settings import RunSettings, timeout_from_number
+from pytest_lecturecheck.settings import CAP_WORDS, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 _MISSING: Final = object()
@@ -52,6 +52,16 @@ def _read_timeout(value: object) -> float:
             msg = f"is {value!r}; expected a number of seconds or a duration such as '90 s' or '2 min'"
             raise BadValueError(msg) from exc
     return read_number_timeout(value)
+
+
+def _read_cap(value: object) -> float:
+    if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
+        return CAP_WORDS[value.strip().lower()]
+    size = _read_declared_size(value)
+    if size <= 0:
+        msg = f"is {value!r}; expected a size of more than zero, 'auto' or 'off'"
+        raise BadValueError(msg)
+    return size
 
 
 def _read_declared_size(value: object) -> int:
@@ -116,6 +126,7 @@ _OWN: Final = (
     _Rule(key="allow-errors", attribute="allow_errors", read=read_bool),
     _Rule(key="run-in-temp", attribute="run_in_temp", read=read_bool),
     _Rule(key="kernel", attribute="kernel_name", read=_read_kernel),
+    _Rule(key="memory-cap", attribute="memory_cap_bytes", read=_read_cap),
     _Rule(key="declared-memory", attribute="declared_memory_bytes", read=_read_declared_size),
     _Rule(key="declared-time", attribute="declared_time_seconds", read=_read_declared_time),
 )

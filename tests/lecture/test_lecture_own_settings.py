@@ -26,7 +26,7 @@ def test_every_key_of_our_own_table(tmp_path):
         tmp_path,
         "lecturecheck:\n  timeout: 90\n  total-timeout: 2 min\n  startup-timeout: 0\n  allow-errors: true\n"
         "  run-in-temp: true\n  kernel: julia\n  skip: needs a GPU\n"
-        "  declared-memory: 24 GB\n  declared-time: 12 hours\n",
+        "  declared-memory: 24 GB\n  declared-time: 12 hours\n  memory-cap: 2 GB\n",
     )
     names = {
         "timeout_seconds": "timeout",
@@ -38,6 +38,7 @@ def test_every_key_of_our_own_table(tmp_path):
         "skip_reason": "skip",
         "declared_memory_bytes": "declared-memory",
         "declared_time_seconds": "declared-time",
+        "memory_cap_bytes": "memory-cap",
     }
     assert settings == RunSettings(
         timeout_seconds=90.0,
@@ -49,6 +50,7 @@ def test_every_key_of_our_own_table(tmp_path):
         skip_reason="needs a GPU",
         declared_memory_bytes=24_000_000_000,
         declared_time_seconds=43_200.0,
+        memory_cap_bytes=2_000_000_000,
         origins={name: f"front matter lecturecheck.{key}" for name, key in names.items()},
     )
 
@@ -116,14 +118,14 @@ def test_reasons_to_skip(tmp_path, header, reason):
             "lecturecheck:\n  timeot: 3\n",
             (
                 "4: front matter lecturecheck.timeot is not known; expected one of timeout, total-timeout, "
-                "startup-timeout, allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip"
+                "startup-timeout, allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, skip"
             ),
         ),
         (
             "lecturecheck: 3\n",
             (
                 "3: front matter lecturecheck is 3; expected a table with timeout, total-timeout, startup-timeout, "
-                "allow-errors, run-in-temp, kernel, declared-memory, declared-time, skip"
+                "allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, skip"
             ),
         ),
         (
