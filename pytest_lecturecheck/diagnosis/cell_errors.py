@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, means_device_not_usable, parse_request
+from pytest_lecturecheck.diagnosis.shadowing import shadowing_advice
 from pytest_lecturecheck.diagnosis.wording import (
     all_lines,
     both_units,
@@ -101,4 +102,5 @@ def find_cell_error(evidence: Evidence) -> Cause | None:
         kind=CauseKind.CELL_ERROR,
         headline=f"{error_text(evidence.error)}{in_brackets(evidence)}",
         evidence=(*oom_lines(evidence), *stderr_lines(evidence)),
+        advice=shadowing_advice(evidence),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import PurePosixPath
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
@@ -64,31 +62,6 @@ def find_death_at_start(evidence: Evidence) -> Cause | None:
     beside = [clean for name in evidence.shadowing_files if (clean := one_line(name))]
     hint = (f"beside the lecture, named like a module that the kernel needs: {', '.join(beside)}",) if beside else ()
     return Cause(kind=CauseKind.DIED_AT_START, headline=headline, evidence=(*hint, *stderr_lines(evidence)))
-
-
-def find_shadowing_file(evidence: Evidence) -> Cause | None:
-    """Recognise a kernel that ended at its start over a file beside the lecture that took a module's place."""
-    if evidence.ready or (evidence.signal is None and evidence.exit_code is None):
-        return None
-    named = [name for name in evidence.shadowing_files if one_line(name) and _is_named(name, evidence.stderr_tail)]
-    if not named:
-        return None
-    path = PurePosixPath(named[0])
-    file, module = one_line(path.name) or one_line(named[0]), one_line(path.stem)
-    return Cause(
-        kind=CauseKind.SHADOWED,
-        headline=f"kernel died at start: {file} beside the lecture took the place of Python's module {module}",
-        evidence=tuple(stderr_lines(evidence)),
-        advice=(f"rename {file}",),
-    )
-
-
-def _is_named(file: str, stderr_tail: tuple[str, ...]) -> bool:
-    """Tell whether a traceback goes through the file, or complains about the module of its name."""
-    path = PurePosixPath(file)
-    name, stem = re.escape(path.name), re.escape(path.stem)
-    pattern = re.compile(rf"""[/\\"']{name}(?:["'/\\]|$)|(?:module|from|import of) ['"]{stem}['"]""")
-    return any(pattern.search(line) for line in stderr_tail)
 
 
 def find_kill(evidence: Evidence) -> Cause | None:

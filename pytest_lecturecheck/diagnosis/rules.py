@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, oom_kills, timeouts
+from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, oom_kills, shadowing, timeouts
 from pytest_lecturecheck.diagnosis.cause import Cause
 from pytest_lecturecheck.run import Evidence
 
@@ -21,7 +21,7 @@ RULES: Final[tuple[Rule, ...]] = (
     oom_kills.find_stop_at_cap,
     timeouts.find_startup_timeout,
     oom_kills.find_oom_kill,
-    deaths.find_shadowing_file,
+    shadowing.find_shadowing_file,
     deaths.find_death_at_start,
     timeouts.find_timeout,
     cell_errors.find_input_request,
