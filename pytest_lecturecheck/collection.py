@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from pathlib import Path
 
 from pytest_lecturecheck.arguments import Arguments
@@ -30,8 +31,9 @@ class Collection:
         self._exclude = settings.exclude
         self._arguments = arguments
         self._folders = Folders()
-        self._bases: dict[Path, Path] = {}
-        self._books: dict[Path, Book | None] = {}
+        # By folder, as text: hashing a Path for each of a few thousand files costs more than all the rest.
+        self._hidden: dict[str, bool] = {}
+        self._books: dict[str, Book | None] = {}
 
     def is_left_out(self, path: Path) -> bool:
         """Tell whether a path was only met because a folder stands in for an oddly named file."""
@@ -46,21 +48,25 @@ class Collection:
         """
         if path.suffix.lower() not in self._known_suffixes:
             return False
-        if path in self._arguments.named:
+        if self._arguments.named and path in self._arguments.named:
             return is_candidate(path, explicit=True, extra_suffixes=self._suffixes)
-        if self._folders.why_excluded(path, below=self._base(path.parent)) or self._is_excluded(path):
+        folder = os.path.dirname(path)  # noqa: PTH120 - see the constructor
+        if self._is_hidden(folder, path) or self._is_excluded(path):
             return False
         if not is_candidate(path, extra_suffixes=self._suffixes):
             return False
-        book = self._book(path.parent)
+        book = self._book(folder)
         return book is None or not book.why_excluded(path)
+
+    def _is_hidden(self, folder: str, path: Path) -> bool:
+        if folder not in self._hidden:
+            self._hidden[folder] = bool(self._folders.why_excluded(path, below=self._base(path.parent)))
+        return self._hidden[folder]
 
     def _base(self, folder: Path) -> Path:
         """Give the folder below which names are questioned: the innermost argument that holds it, or rootdir."""
-        if folder not in self._bases:
-            holding = [arg for arg in self._arguments.plain if arg == folder or arg in folder.parents]
-            self._bases[folder] = max(holding, key=lambda path: len(path.parts), default=self._rootdir)
-        return self._bases[folder]
+        holding = [arg for arg in self._arguments.plain if arg == folder or arg in folder.parents]
+        return max(holding, key=lambda path: len(path.parts), default=self._rootdir)
 
     def _is_excluded(self, path: Path) -> bool:
         if not self._exclude:
@@ -73,12 +79,12 @@ class Collection:
 
     def book_settings(self, path: Path) -> RunSettings:
         """Give the layer of the book configuration that a lecture belongs to."""
-        book = self._book(path.parent)
+        book = self._book(os.path.dirname(path))  # noqa: PTH120 - see the constructor
         return book.settings_for(path) if book is not None else RunSettings()
 
-    def _book(self, folder: Path) -> Book | None:
+    def _book(self, folder: str) -> Book | None:
         if folder not in self._books:
-            self._books[folder] = self._find_book(folder)
+            self._books[folder] = self._find_book(Path(folder))
         return self._books[folder]
 
     def _find_book(self, folder: Path) -> Book | None:
@@ -86,4 +92,4 @@ class Collection:
             return book
         if folder == self._rootdir or self._rootdir not in folder.parents:
             return None
-        return self._book(folder.parent)
+        return self._book(os.fspath(folder.parent))

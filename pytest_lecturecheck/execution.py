@@ -72,7 +72,7 @@ class Workbench:
             remove_shared_memory=leftovers.remove_shared_memory,
             oom_counters=lambda folder: oom.read_oom_counters(cap_folder=folder),
             compare_oom=oom.compare_oom_counters,
-            read_kernel_log=oom.read_kernel_log,
+            read_kernel_log=lambda pids, since: oom.read_kernel_log(pids, since_seconds=since),
             read_load_average=lambda: oom.read_load_average(core_count=machine.core_count),
             warden=self._warden,
             available_memory=available_memory,

@@ -269,7 +269,9 @@ async def start_kernel(
     except (OSError, ValueError) as exc:
         shutil.rmtree(folder, ignore_errors=True)
         program = spec.argv[0] if spec.argv else "(empty argv)"
-        msg = f"kernel {spec_name!r} could not be started: its program {program!r} gave {exc}"
+        cure = "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
+        what = "does not exist" if isinstance(exc, FileNotFoundError) else f"gave {exc}"
+        msg = f"kernel {spec_name!r} could not be started: its program {program!r} {what}; {cure}"
         raise KernelStartError(msg) from exc
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -51,7 +51,8 @@ class Ports:
         remove_shared_memory: removes a segment by name; tells whether it is gone.
         oom_counters: gives the counters of OOM kills as they stand, for processes in the memory group given or in none.
         compare_oom: gives the kills that lie between two states of these counters.
-        read_kernel_log: gives what the kernel's log says of the end of these processes.
+        read_kernel_log: gives what the kernel's log says of the end of these processes since a moment of the monotonic
+            clock.
         read_load_average: processes that wanted a core over the last minute, or ``None``.
         warden: is told of runs, so that they end with the session however it ends; ``None`` for none.
         available_memory: bytes of memory that could be had now, limits counted, or ``None``.
@@ -65,7 +66,7 @@ class Ports:
     remove_shared_memory: Callable[[str], bool]
     oom_counters: Callable[[Path | None], Any]
     compare_oom: Callable[[Any, Any], tuple[OomKill, ...]]
-    read_kernel_log: Callable[[Iterable[int]], tuple[str, ...]]
+    read_kernel_log: Callable[[Iterable[int], float], tuple[str, ...]]
     read_load_average: Callable[[], float | None]
     warden: Warden | None
     available_memory: Callable[[], int | None]

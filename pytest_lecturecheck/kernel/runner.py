@@ -7,6 +7,7 @@ import copy
 import datetime as dt
 import math
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from pytest_lecturecheck.kernel.observations import (
     thread_findings,
 )
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
+from pytest_lecturecheck.kernel.shadowing import find_shadowing_files
 from pytest_lecturecheck.kernel.teardown import interrupt
 from pytest_lecturecheck.kernel.traces import Traces
 from pytest_lecturecheck.lecture.model import Cell, Lecture
@@ -98,6 +100,7 @@ class _LectureRun:
         self.document = copy.deepcopy(plan.lecture.document)
         self.clock = asyncio.get_running_loop().time
         self.begun = self.clock()
+        self.monotonic = time.monotonic()
         self.attached: Attached | None = None
         self.running: Cell | None = None
         self.cell_of_request: dict[int, int] = {}
@@ -271,10 +274,11 @@ class _LectureRun:
             machine=machine.architecture,
             load_average=self.ports.read_load_average(),
             core_count=machine.core_count,
+            shadowing_files=find_shadowing_files(self._folder()),
         )
         if attached is None:
             return evidence
-        kernel_log = self.ports.read_kernel_log([attached.kernel.pid]) if attached.has_ended else ()
+        kernel_log = self.ports.read_kernel_log([attached.kernel.pid], self.monotonic) if attached.has_ended else ()
         return replace(
             evidence,
             oom_kills=attached.oom_kills(self.ports),
