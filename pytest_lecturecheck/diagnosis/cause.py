@@ -12,6 +12,7 @@ class CauseKind(StrEnum):
     CELL_ERROR = "cell error"
     INPUT_REQUESTED = "input requested"
     EXIT_REQUESTED = "exit requested"
+    NETWORK = "no answer from the network"
     REQUEST_REFUSED = "memory request refused"
     """One request was refused at once; the process itself was small."""
     MEMORY_EXHAUSTED = "memory exhausted"

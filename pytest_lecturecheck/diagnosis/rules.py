@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, oom_kills, shadowing, timeouts
+from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, network, oom_kills, shadowing, timeouts
 from pytest_lecturecheck.diagnosis.cause import Cause
 from pytest_lecturecheck.run import Evidence
 
@@ -26,6 +26,7 @@ RULES: Final[tuple[Rule, ...]] = (
     timeouts.find_timeout,
     cell_errors.find_input_request,
     cell_errors.find_exit_request,
+    network.find_missing_network,
     memory_errors.find_superlu_limit,
     memory_errors.find_impossible_request,
     memory_errors.find_exhausted_memory,

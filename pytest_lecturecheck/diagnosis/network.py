@@ -1,0 +1,34 @@
+"""Errors of cells that asked the network and got no answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+from pytest_lecturecheck.diagnosis.wording import error_text, in_brackets
+from pytest_lecturecheck.run import Evidence
+
+# getaddrinfo and connect in the words of Linux, macOS and Windows, urllib3 and curl.
+_NO_ANSWER: Final = re.compile(
+    r"Name or service not known|Temporary failure in name resolution|nodename nor servname provided|"
+    r"getaddrinfo failed|Name does not resolve|Network is unreachable|No route to host|"
+    r"A socket operation was attempted to an unreachable|Max retries exceeded with url|Could not resolve host"
+)
+_ERRORS: Final = re.compile(
+    r"gaierror|URLError|OSError|ConnectionError|ConnectError|ConnectTimeout|NewConnectionError|MaxRetryError|"
+    r"NameResolutionError|ClientConnector(?:DNS)?Error|ProxyError|DNSError"
+)
+_ADVICE: Final = "a run without network needs the data beside the lecture, or fetched in a step before it"
+
+
+def find_missing_network(evidence: Evidence) -> Cause | None:
+    """Recognise hosts that could not be resolved or reached; an answer, such as "404 Not Found", is none of these."""
+    error = evidence.error
+    if error is None or not _ERRORS.fullmatch(error.name.rsplit(".", 1)[-1]) or not _NO_ANSWER.search(error.value):
+        return None
+    return Cause(
+        kind=CauseKind.NETWORK,
+        headline=f"no answer from the network: {error_text(error)}{in_brackets(evidence)}",
+        advice=(_ADVICE,),
+    )
