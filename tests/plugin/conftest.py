@@ -1,0 +1,27 @@
+"""Lectures for pytester."""
+
+import json
+
+import pytest
+
+METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+
+
+@pytest.fixture
+def lecture(pytester, monkeypatch):
+    """Write a notebook of code cells in pytester's folder; give its path."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("CI", raising=False)
+
+    def write(name, *sources, **metadata):
+        cells = [
+            {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
+            for source in sources or ["x = 1"]
+        ]
+        path = pytester.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = {"cells": cells, "metadata": {**METADATA, **metadata}, "nbformat": 4, "nbformat_minor": 4}
+        path.write_text(json.dumps(data, indent=1), encoding="utf-8")
+        return path
+
+    return write

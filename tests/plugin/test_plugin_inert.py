@@ -1,0 +1,60 @@
+"""Being installed costs nothing and changes nothing."""
+
+import json
+import subprocess
+import sys
+
+HEAVY = "nbclient jupytext psutil jax pynvml zmq nbformat yaml tomlkit jupyter_client IPython numpy markdown_it".split()
+PRINT_LOADED = """
+    import sys
+
+    def pytest_unconfigure(config):
+        heavy = {heavy}
+        ours = [name for name in sys.modules if name.startswith("pytest_lecturecheck.")]
+        loaded = [name for name in heavy if name in sys.modules]
+        print("LOADED", loaded)
+        print("OURS", sorted(ours))
+        print("PLUGIN", config.pluginmanager.hasplugin("lecturecheck_session"))
+"""
+
+
+def loaded(result):
+    words = {line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in result.outlines if line[:4] in {"LOAD", "OURS"}}
+    return eval(words["LOADED"]), eval(words["OURS"])
+
+
+def test_without_a_flag_nothing_is_loaded_and_nothing_collected(pytester):
+    pytester.makefile(".ipynb", lecture=json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
+    pytester.makefile(".md", page="```{code-cell}\n1 / 0\n```\n")
+    pytester.makefile(".toml", lecturecheck="this is no TOML")
+    pytester.makepyfile("def test_it(): pass")
+    pytester.makeconftest(PRINT_LOADED.format(heavy=HEAVY))
+    result = pytester.runpytest_subprocess("-s", "-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1)
+    assert loaded(result) == ([], ["pytest_lecturecheck.option_table", "pytest_lecturecheck.plugin"])
+    result.stdout.no_fnmatch_line("*lecturecheck:*")
+    result.stdout.fnmatch_lines(["PLUGIN False"])
+
+
+def test_collecting_loads_no_library_of_notebooks(pytester):
+    for number in range(3):
+        cell = {"cell_type": "code", "metadata": {}, "source": "1 / 0", "outputs": [], "execution_count": None}
+        text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+        pytester.makefile(".ipynb", **{f"lecture_{number}": text})
+    pytester.makeconftest(PRINT_LOADED.format(heavy=HEAVY))
+    result = pytester.runpytest_subprocess("--lecture-budget", "--collect-only", "-q", "-s")
+    result.stdout.fnmatch_lines([f"lecture_{number}.ipynb::lecture" for number in range(3)])
+    assert loaded(result)[0] == []
+
+
+def test_the_module_alone_loads_no_heavy_library():
+    code = f"import sys, pytest_lecturecheck.plugin; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_options_are_in_the_help(pytester):
+    result = pytester.runpytest("--help")
+    result.stdout.fnmatch_lines(
+        ["lecture notebooks (pytest-lecturecheck):", "*--lecture-budget *", "*--lecture-record *"]
+    )

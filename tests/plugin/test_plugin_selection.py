@@ -1,0 +1,89 @@
+"""Arguments and node ids select exactly their lecture, whatever is in the name."""
+
+import pytest
+
+ODD = [
+    "plain.ipynb",
+    "with space.ipynb",
+    "a[b]-c::d.ipynb",
+    "a[b]-c::d::lecture.ipynb",
+    "étude.ipynb",
+    "sub [dir]/x::y/lecture.ipynb",
+    "sub [dir]/other.ipynb",
+    "-dash.ipynb",
+    "100%.ipynb",
+]
+
+
+def collected(pytester, *args):
+    result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", "-p", "no:cacheprovider", *args)
+    return [line for line in result.outlines if "::" in line]
+
+
+@pytest.fixture
+def odd(lecture):
+    for name in ODD:
+        lecture(name)
+    return [f"{name}::lecture" for name in ODD]
+
+
+def test_a_folder_gives_all_in_order(pytester, odd):
+    assert collected(pytester) == sorted(odd, key=lambda name: ("/" in name, name))
+
+
+@pytest.mark.parametrize("number", range(len(ODD)))
+def test_a_node_id_and_a_file_select_their_own_lecture(pytester, odd, number):
+    node_id = odd[number]
+    given = f"./{node_id}" if node_id.startswith("-") else node_id
+    assert collected(pytester, given) == [node_id]
+    assert collected(pytester, given.removesuffix("::lecture")) == [node_id]
+
+
+def test_an_absolute_path_selects_its_lecture(pytester, odd):
+    assert collected(pytester, str(pytester.path / ODD[2])) == [odd[2]]
+
+
+def test_odd_names_together_with_others(pytester, odd):
+    pytester.makepyfile(test_unit="def test_a(): pass\ndef test_b(): pass")
+    chosen = collected(pytester, "test_unit.py::test_b", odd[2], odd[0])
+    assert sorted(chosen) == sorted(["test_unit.py::test_b", odd[2], odd[0]])
+    assert "test_unit.py::test_a" not in collected(pytester, odd[5])
+
+
+def test_a_name_that_no_item_has_selects_nothing(pytester, odd):
+    result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", "a[b]-c::d.ipynb::no-such-item")
+    assert not [line for line in result.outlines if line.endswith("::lecture")]
+    assert result.ret in {pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR}
+    assert odd
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(pytester, odd):
+    result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "no such [one]::x.ipynb")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert odd
+
+
+def test_deselect_and_keywords(pytester, odd):
+    assert odd[0] not in collected(pytester, "--deselect", odd[0])
+    assert collected(pytester, "-k", "space") == ["with space.ipynb::lecture"]
+
+
+def test_workers_run_what_was_selected(pytester, odd):
+    chosen = [odd[2], odd[4]]
+    result = pytester.runpytest_subprocess("--lecture-budget", "-n", "2", "-v", *chosen)
+    result.assert_outcomes(passed=2)
+    passed = {line.split("PASSED ")[1].strip() for line in result.outlines if "PASSED " in line}
+    assert passed == set(chosen)
+
+
+def test_excluded_lectures(pytester, odd):
+    remaining = collected(pytester, "--lecture-exclude", "sub*", "--lecture-exclude", "*.ipynb")
+    assert (remaining, len(odd)) == ([], len(ODD))
+    assert len(collected(pytester, "--lecture-exclude", "sub*")) == len(ODD) - 2
+
+
+def test_a_page_outside_of_rootdir(pytester, lecture):
+    path = lecture("elsewhere/page.ipynb")
+    root = pytester.mkdir("root")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", f"--rootdir={root}", str(path))
+    assert [line for line in result.outlines if line.endswith("page.ipynb::lecture")]

@@ -1,0 +1,178 @@
+"""The session: pytest's own options, what is told to others, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+CI_SAFE = ("-p", "no:cacheprovider")
+
+
+def test_stop_at_the_first_failure(pytester, lecture):
+    lecture("a.ipynb", "1 / 0")
+    lecture("b.ipynb", "open('b_ran', 'w')")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-x")
+    result.assert_outcomes(failed=1)
+    assert not (pytester.path / "b_ran").exists()
+
+
+def test_what_failed_last_runs_again(pytester, lecture):
+    path = lecture("a.ipynb", "1 / 0")
+    lecture("b.ipynb")
+    pytester.runpytest_inprocess("--lecture-budget").assert_outcomes(failed=1, passed=1)
+    path.write_text(path.read_text(encoding="utf-8").replace("1 / 0", "1 / 1"), encoding="utf-8")
+    pytester.runpytest_inprocess("--lecture-budget", "--lf").assert_outcomes(passed=1)
+
+
+def test_without_a_terminal_or_xdist(pytester, lecture):
+    lecture("a.ipynb", "1 / 0")
+    lecture("b.ipynb")
+    result = pytester.runpytest_inprocess(
+        "--lecture-budget", "-p", "no:terminal", "-p", "no:xdist", "--lecture-report=r.json", "--lecture-report=r.md"
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "".join(result.outlines) == ""
+    verdicts = [run["verdict"]["kind"] for run in json.loads(Path("r.json").read_text(encoding="utf-8"))["runs"]]
+    assert verdicts == ["failed", "no budget"]
+    assert "ZeroDivisionError: division by zero" in Path("r.md").read_text(encoding="utf-8")
+
+
+def test_a_quiet_session(pytester, lecture):
+    lecture("a.ipynb")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-q")
+    assert result.outlines[-1].startswith("1 passed in ")
+    assert not [line for line in result.outlines if "\x1b" in line]
+
+
+def test_collecting_only_writes_nothing(pytester, lecture):
+    lecture("a.ipynb")
+    pytester.path.joinpath("r.json").write_text("of an earlier session", encoding="utf-8")
+    for mode in ("--lecture-budget", "--lecture-record"):
+        result = pytester.runpytest_inprocess(mode, "--collect-only", "-q", "--lecture-report=r.json")
+        assert result.ret == pytest.ExitCode.OK
+        assert not [line for line in result.outlines if "lectures" in line]
+    assert Path("r.json").read_text(encoding="utf-8") == "of an earlier session"
+    assert not Path("lecture-budgets").exists()
+
+
+def test_junit(pytester, lecture):
+    lecture("a.ipynb", "print('\\x1b[31m\\x00 ]]> é')\nraise ValueError('\\x1b[31m\\x08 ]]> é')")
+    pytester.runpytest_inprocess("--lecture-budget", "--junitxml=j.xml", "--color=yes")
+    (case,) = ET.parse("j.xml").getroot().iter("testcase")
+    assert (case.get("classname"), case.get("name")) == ("a.ipynb", "lecture")
+    properties = {item.get("name"): item.get("value") for item in case.findall("properties/property")}
+    assert properties["lecturecheck.verdict"] == "failed"
+    assert int(properties["lecturecheck.peak_footprint_bytes"]) > 10 * 2**20
+    text = case.find("failure").text
+    assert "ValueError: " in text
+    assert "]]> é" in text
+    assert "\x1b" not in text
+    assert "#x1B" not in text
+
+
+def test_record_then_check(pytester, lecture):
+    path = lecture("a.ipynb", "x = 1")
+    result = pytester.runpytest_inprocess("--lecture-record", "--lecture-platform=here")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["1 lecture recorded; limits: 2 new", "*budgets written to lecture-budgets/here.toml"])
+    checked = pytester.runpytest_inprocess("--lecture-budget", "--lecture-strict", "--lecture-platform=here")
+    checked.assert_outcomes(passed=1)
+    checked.stdout.fnmatch_lines(["lecturecheck: lectures held against lecture-budgets/here.toml"])
+    path.write_text(path.read_text(encoding="utf-8").replace("x = 1", "x = bytearray(200_000_000)"), encoding="utf-8")
+    over = pytester.runpytest_inprocess("--lecture-budget", "--lecture-platform=here")
+    over.assert_outcomes(failed=1)
+    over.stdout.re_match_lines([r"peak footprint 24\d MiB, limit 1\d\d MiB: 12\d MiB over \(.*\), in code cell 1, .*"])
+
+
+def test_a_lecture_that_fails_is_not_recorded_beside_one_that_runs(pytester, lecture):
+    lecture("a.ipynb", "x = 1")
+    lecture("b.ipynb", "1 / 0")
+    result = pytester.runpytest_inprocess("--lecture-record", "--lecture-runs=1", "--lecture-platform=here")
+    result.assert_outcomes(passed=1, failed=1)
+    written = Path("lecture-budgets/here.toml").read_text(encoding="utf-8")
+    assert 'lectures."a.ipynb"' in written
+    assert "b.ipynb" not in written
+
+
+def test_other_plugins_are_told_of_verdicts(pytester, lecture):
+    lecture("a.ipynb")
+    lecture("b.ipynb", "1 / 0")
+    pytester.makeconftest(
+        """
+        def pytest_lecturecheck_verdict(config, run, verdict):
+            print(f"TOLD {run.lecture} {verdict.kind} {verdict.failed} {hasattr(config, 'workerinput')}")
+        """
+    )
+    for more in ([], ["-n", "2"]):
+        result = pytester.runpytest_subprocess("--lecture-budget", "-s", *more)
+        told = sorted(line[line.index("TOLD") :] for line in result.outlines if "TOLD" in line)
+        assert told == ["TOLD a.ipynb no budget False False", "TOLD b.ipynb failed True False"]
+
+
+def test_ordinary_tests_beside_lectures(pytester, lecture):
+    lecture("a.ipynb")
+    pytester.makepyfile("import pytest\n\n@pytest.mark.xfail\ndef test_x(): assert 0\n\ndef test_y(tmp_path): pass")
+    pytester.runpytest_inprocess("--lecture-budget").assert_outcomes(passed=2, xfailed=1)
+
+
+def test_the_library_is_not_taken_from_beside_the_lectures(pytester, lecture):
+    for name in ("nbformat", "yaml", "psutil", "notebook", "zmq"):
+        pytester.path.joinpath(f"{name}.py").write_text(
+            f"raise RuntimeError('{name} of the lectures')", encoding="utf-8"
+        )
+    lecture("a.ipynb")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--lecture-budget", "-q"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def marked(mark):
+    """Processes that carry both the mark of a run and that of this test, zombies left out."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            text = environ.read_bytes()
+        except OSError:
+            continue
+        if b"LECTURECHECK_RUN=" in text and mark.encode() in text:
+            found.append(environ.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    "code",
+    ["time.sleep(600)", "while True:\n    try:\n        time.sleep(600)\n    except BaseException: pass"],
+    ids=["sleeps", "swallows"],
+)
+def test_an_interrupted_session_leaves_no_kernel(pytester, lecture, code, more):
+    lecture("a.ipynb", f"import pathlib, time\npathlib.Path('running').touch()\n{code}")
+    lecture("b.ipynb", "import time\ntime.sleep(600)")
+    mark = f"LECTURECHECK_TEST={os.getpid()}-{pytester.path.name}"
+    name, _, value = mark.partition("=")
+    session = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--lecture-budget", *CI_SAFE, *more],
+        env={**os.environ, name: value},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    for _ in range(600):
+        if Path("running").exists():
+            break
+        time.sleep(0.1)
+    assert marked(mark)
+    # As a terminal does it: to the whole foreground group.
+    os.killpg(session.pid, signal.SIGINT)
+    text, _ = session.communicate(timeout=60)
+    assert session.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert marked(mark) == []

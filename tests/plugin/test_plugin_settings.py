@@ -1,0 +1,103 @@
+"""Options and settings: what is wrong with them is said before any kernel starts."""
+
+import json
+
+import pytest
+
+VALID = "expected one of runs, strict, platform, timeout"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ["--lecture-budget", "--lecture-record"],
+            "--lecture-budget and --lecture-record exclude each other: check, or record",
+        ),
+        (["--lecture-budget", "--lecture-runs=0"], "--lecture-runs: '0' is not a whole number of at least 1"),
+        (["--lecture-budget", "--lecture-runs=two"], "--lecture-runs: 'two' is not a whole number of at least 1"),
+        (["--lecture-budget", "--lecture-timeout=nan"], "--lecture-timeout: 'nan' is not a number of seconds"),
+        (["--lecture-budget", "--lecture-timeout=soon"], "--lecture-timeout: *'soon'*"),
+        (["--lecture-budget", "--lecture-declared-memory=24"], "--lecture-declared-memory: *'24'*"),
+        (["--lecture-budget", "--lecture-declared-memory=24 Gb"], "--lecture-declared-memory: *'24 Gb'*"),
+        (["--lecture-budget", "--lecture-declared-time=5"], "--lecture-declared-time: *'5'*"),
+        (["--lecture-budget", "--lecture-platform=../x"], "--lecture-platform: *'../x'*"),
+        (
+            ["--lecture-budget", "--lecture-suffix=md"],
+            "--lecture-suffix: suffix 'md' cannot be added; expected for example '.qmd', '.Rmd' or '.py'",
+        ),
+        (["--lecture-budget", "--lecture-report=x.pdf"], "--lecture-report: report 'x.pdf' has no known form; *"),
+    ],
+)
+def test_options_that_cannot_be_used(pytester, lecture, args, message):
+    lecture("lecture.ipynb", "open('ran', 'w')")
+    result = pytester.runpytest_inprocess(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.re_match_lines(["ERROR: lecturecheck: --lecture-"])
+    result.stderr.fnmatch_lines([f"ERROR: lecturecheck: {message.replace('[', '[[]')}"])
+    assert not (pytester.path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("pyproject", "[tool.lecturecheck]\n"), ("lecturecheck", "")],
+)
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("time-out = 3", "unknown key 'time-out'; expected one of runs, strict, platform, timeout, *"),
+        ("budget = true", "unknown key 'budget'; expected one of *"),
+        ("strict = 'yes'", "strict: 'yes' is neither true nor false"),
+        ("exclude = 'x'", "exclude: 'x' is not a list"),
+        ("memory-fraction = nan", "memory-fraction: nan is not a number of at least 0"),
+        ("memory-slack = 64", "memory-slack: *64*"),
+        ("runs = true", "runs: True is not a whole number of at least 1"),
+    ],
+)
+def test_settings_that_cannot_be_used(pytester, lecture, name, head, body, message):
+    lecture("lecture.ipynb")
+    pytester.makefile(".toml", **{name: head + body})
+    result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    shown = "pyproject.toml [[]tool.lecturecheck]" if head else "lecturecheck.toml"
+    result.stderr.fnmatch_lines([f"ERROR: lecturecheck: {shown}: {message}"])
+
+
+def test_settings_that_are_no_toml(pytester, lecture):
+    lecture("lecture.ipynb")
+    pytester.makefile(".toml", lecturecheck="strict = ")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: lecturecheck: lecturecheck.toml: cannot be read as TOML: *line 1*"])
+
+
+def test_precedence_of_timeouts(pytester, lecture):
+    """The source of the limit that a lecture's endless cell meets: each source is short, the weaker ones too long."""
+    endless = "while True: pass"
+    lecture("book/own.ipynb", endless, execution={"timeout": 1})
+    lecture("book/plain.ipynb", endless)
+    pytester.path.joinpath("book", "_config.yml").write_text("execute:\n  timeout: 2\n", encoding="utf-8")
+    report = pytester.path / "r.json"
+
+    def limits(*args):
+        pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", f"--lecture-report={report}", *args)
+        runs = [item["run"] for item in json.loads(report.read_text(encoding="utf-8"))["runs"]]
+        return {run["lecture"]: run["evidence"]["timeout_seconds"] for run in runs}
+
+    assert limits("book") == {"book/own.ipynb": 1, "book/plain.ipynb": 2}
+    pytester.makefile(".toml", lecturecheck="timeout = 1.5")
+    assert limits("book/plain.ipynb") == {"book/plain.ipynb": 1.5}
+    given = limits("--lecture-timeout=0.5", "book")
+    assert given == {"book/own.ipynb": 1, "book/plain.ipynb": 0.5}
+
+
+def test_settings_from_pyproject_hold(pytester, lecture):
+    lecture("lecture.ipynb")
+    lecture("left.ipynb")
+    text = "[tool.lecturecheck]\nplatform = 'my-machine'\nexclude = ['left*']\nbudget-dir = 'b'\nruns = 2\n"
+    pytester.makefile(".toml", pyproject=text)
+    result = pytester.runpytest_inprocess("--lecture-record", "--rootdir=.")
+    result.assert_outcomes(passed=1)
+    written = (pytester.path / "b" / "my-machine.toml").read_text(encoding="utf-8")
+    assert "\nruns = 2\n" in written
+    assert "left.ipynb" not in written
