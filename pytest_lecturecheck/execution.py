@@ -60,9 +60,9 @@ class Workbench:
         # On Windows a kernel's own watch over its parent is all there is.
         self._warden = None if os.name == "nt" else Warden()
 
-        def open_probe(pid: int, token: str) -> Probe:
+        def open_probe(pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
             on_kernel(pid)
-            return open_memory_probe(pid, run_token=token)
+            return open_memory_probe(pid, run_token=token, read_group=read_group)
 
         self._ports = Ports(
             open_probe=open_probe,

@@ -162,7 +162,8 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
         folders = [kernel.folder] + ([str(cwd)] if plan.settings.run_in_temp else [])
         group = str(kernel.group.folder) if kernel.group is not None else None
         ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
-    attached = Attached(kernel, LectureClient(document, kernel), ports.open_probe(kernel.pid, token), cap)
+    probe = ports.open_probe(kernel.pid, token, kernel.group.footprint_bytes if kernel.group is not None else None)
+    attached = Attached(kernel, LectureClient(document, kernel), probe, cap)
     attached.watch_cap(ports)
     return attached
 

@@ -44,7 +44,9 @@ class Ports:
     What a run needs from outside its room.
 
     Attributes:
-        open_probe: opens the measurement of a kernel, given its process id and the run's token.
+        open_probe: opens the measurement of a kernel, given its process id, the run's token, and what reads the bytes
+        of its
+            memory group, or ``None``.
         find_marked: finds the processes that carry the run's token.
         list_shared_memory: lists the segments of shared memory by name.
         find_mapped: tells which of these segments a living process maps: one of those given, or any for ``None``.
@@ -59,7 +61,7 @@ class Ports:
         on_progress: is told where the run stands; called on the loop's thread.
     """
 
-    open_probe: Callable[[int, str], Probe]
+    open_probe: Callable[[int, str, Callable[[], int | None] | None], Probe]
     find_marked: FindMarked
     list_shared_memory: Callable[[], Mapping[str, SharedSegment]]
     find_mapped: Callable[[AbstractSet[str], Iterable[int] | None], AbstractSet[str]]

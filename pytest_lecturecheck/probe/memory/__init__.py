@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from pytest_lecturecheck.probe.port import Probe
@@ -11,7 +12,11 @@ DEFAULT_INTERVAL_SECONDS: Final = 0.025
 
 
 def open_memory_probe(
-    pid: int, *, interval_seconds: float = DEFAULT_INTERVAL_SECONDS, run_token: str | None = None
+    pid: int,
+    *,
+    interval_seconds: float = DEFAULT_INTERVAL_SECONDS,
+    run_token: str | None = None,
+    read_group: Callable[[], int | None] | None = None,
 ) -> Probe:
     """
     Open a probe for the process ``pid`` and its tree.
@@ -22,11 +27,12 @@ def open_memory_probe(
         run_token: value of ``LECTURECHECK_RUN`` in the kernel's environment; processes that left the tree (daemons)
             are
             found by it. Without it they are not counted.
+        read_group: gives the bytes that the run's own memory group holds (Linux), or ``None`` where it has none.
     """
     if sys.platform == "linux":
         from pytest_lecturecheck.probe.memory import _linux  # noqa: PLC0415 - only the module of this system is loaded
 
-        return _linux.open_probe(pid, interval_seconds=interval_seconds, run_token=run_token)
+        return _linux.open_probe(pid, interval_seconds=interval_seconds, run_token=run_token, read_group=read_group)
     elif sys.platform == "darwin":  # noqa: RET505 - type checkers take what follows a return here for dead
         from pytest_lecturecheck.probe.memory import _darwin  # noqa: PLC0415 - as above
 

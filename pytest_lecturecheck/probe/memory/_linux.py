@@ -11,7 +11,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +43,11 @@ _NO_COMPRESSED: Final = Unavailable(metric=Metric.PEAK_COMPRESSED, reason="the O
 _SUMMED: Final = (Metric.WALL, Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN)
 
 
-def open_probe(pid: int, *, interval_seconds: float, run_token: str | None) -> Probe:
+def open_probe(
+    pid: int, *, interval_seconds: float, run_token: str | None, read_group: Callable[[], int | None] | None = None
+) -> Probe:
     """Open the probe of Linux for the process ``pid``."""
-    probe = LinuxProbe(pid, interval_seconds=interval_seconds, run_token=run_token)
+    probe = LinuxProbe(pid, interval_seconds=interval_seconds, run_token=run_token, read_group=read_group)
     probe.start()
     return probe
 
@@ -58,6 +60,9 @@ class LinuxProbe:
         pid: process id of the kernel.
         interval_seconds: time between two samples.
         run_token: value of the run's mark in the kernel's environment, or ``None``.
+        read_group: gives the anonymous, shared and swapped pages of the run's own memory group in bytes, shared ones
+        once;
+            ``None`` where it has no group, and then proportional sizes are read instead.
         proc_root: ``/proc``, or a recorded tree.
         sampler: who calls :meth:`sample`.
     """
@@ -68,6 +73,7 @@ class LinuxProbe:
         *,
         interval_seconds: float,
         run_token: str | None = None,
+        read_group: Callable[[], int | None] | None = None,
         proc_root: Path = PROC_ROOT,
         sampler: Sampler = SHARED_SAMPLER,
     ) -> None:
@@ -79,6 +85,8 @@ class LinuxProbe:
         self._io_file = KeptFile(f"{root}/{pid}/io")
         self._reset_file = KeptFile(f"{root}/{pid}/clear_refs", writable=True)
         self._tree = ProcessTree(pid, root)
+        self._read_group = read_group
+        self._group_bytes: int | None = None
         self._marked = MarkedProcesses(run_token, proc_root) if run_token is not None else None
         self._mark_scan_at = float("-inf")
         self._sampler = sampler
@@ -219,8 +227,12 @@ class LinuxProbe:
             members = self._tree.read_members()
             self._members_bytes, self._process_count = members.bound_bytes, 1 + members.process_count
             self._window.child_bytes = max(self._window.child_bytes, members.largest_bytes)
+            self._group_bytes = self._read_group() if self._read_group is not None else None
+            if self._group_bytes is not None:
+                self._window.note_group(self._group_bytes)
         elif self._process_count > 1:
             self._members_bytes, self._process_count, self._tree_bytes = 0, 1, None
+            self._group_bytes = None
 
     def _read_own_usage(self) -> None:
         """Read the kernel's own counters, so that something is known when it dies."""
@@ -324,6 +336,8 @@ class LinuxProbe:
     def _footprint_bytes(self) -> int:
         """Estimate the tree's footprint now: the last proportional sizes, moved by what the plain sums moved since."""
         own_bytes = self._own_bytes()
+        if self._group_bytes is not None:
+            return max(own_bytes, self._group_bytes)
         if self._process_count == 1 or self._tree_bytes is None:
             return own_bytes
         tree_bytes, bound_then_bytes = self._tree_bytes
@@ -333,7 +347,7 @@ class LinuxProbe:
     def _wants_pss(self) -> bool:
         # The sum of plain sizes is an upper bound of the proportional ones: below the known peak there is nothing new.
         bound_bytes = self._own_bytes() + self._members_bytes
-        has_others = self._process_count > 1
+        has_others = self._process_count > 1 and self._group_bytes is None
         return has_others and bound_bytes > self._window.floor_bytes and self._ration.allows(time.perf_counter())
 
     def _scan_marked_when_due(self) -> list[int] | None:

@@ -48,6 +48,7 @@ class Window:
         pss_bytes: highest footprint of the whole tree (proportional sizes, swap included) in one reading, or ``None``.
         pss_swap_bytes: most that the whole tree had in swap in one reading.
         pss_process_count: processes in the reading that gave ``pss_bytes``.
+        group_bytes: highest footprint of the run's memory group in one reading, or ``None`` without any.
     """
 
     mark_at_start_bytes: int = 0
@@ -62,6 +63,11 @@ class Window:
     pss_bytes: int | None = None
     pss_swap_bytes: int = 0
     pss_process_count: int = 0
+    group_bytes: int | None = None
+
+    def note_group(self, group_bytes: int) -> None:
+        """Take in one reading of the run's memory group."""
+        self.group_bytes = max(self.group_bytes or 0, group_bytes)
 
     def note_memory(self, *, rss_bytes: int, mark_bytes: int, swap_bytes: int) -> None:
         """Take in one reading of the kernel process."""
@@ -94,7 +100,7 @@ class Window:
     @property
     def floor_bytes(self) -> int:
         """Give a footprint that the tree surely reached."""
-        return max(self.low_bytes, self.child_bytes, self.pss_bytes or 0)
+        return max(self.low_bytes, self.child_bytes, self.pss_bytes or 0, self.group_bytes or 0)
 
 
 _NO_SWAP: Final = Measurement(metric=Metric.PEAK_SWAP, value=0, method=Method.EXACT, source="the machine has no swap")
@@ -175,17 +181,20 @@ def _not_reset_text(bound_bytes: int) -> str:
 
 def _floor_source(window: Window, instrument: Instrument) -> str:
     every = f"every {instrument.interval_seconds * 1000:.0f} ms"
+    if window.group_bytes is not None and window.group_bytes >= window.floor_bytes:
+        return f"memory group of the run, {every}"
     if window.child_bytes > max(window.low_bytes, window.pss_bytes or 0):
         return f"VmRSS of the largest child process, {every}"
     if window.pss_bytes is not None and window.pss_bytes >= window.low_bytes:
         return f"PSS of {window.pss_process_count} process{'es' * (window.pss_process_count != 1)}, {every}"
     own = "VmHWM of the kernel process" if window.owns_mark else f"VmRSS of the kernel process, {every}"
     if window.is_complete or window.had_children:
-        seen = (
-            f"PSS of {window.pss_process_count} processes is less"
-            if window.pss_bytes is not None
-            else "children not read"
-        )
+        if window.group_bytes is not None:
+            seen = "the memory group of the run holds less"
+        elif window.pss_bytes is not None:
+            seen = f"PSS of {window.pss_process_count} processes is less"
+        else:
+            seen = "children not read"
         return f"{own}; {seen}"
     return f"{own}, last read before it ended"
 
@@ -223,6 +232,8 @@ class LectureWindow:
                 swap_bytes=window.pss_swap_bytes,
                 process_count=window.pss_process_count,
             )
+        if window.group_bytes is not None:
+            whole.note_group(window.group_bytes)
         self._high_bytes = max(self._high_bytes, window.high_bytes)
         whole.is_complete = whole.is_complete and window.is_complete
         whole.had_children = whole.had_children or window.had_children

@@ -242,6 +242,40 @@ def test_a_reading_during_which_a_process_ended_is_thrown_away(proc):
     assert read_proportional_sizes(ended, str(proc.root)) is None
 
 
+def test_a_memory_group_counts_the_tree_without_looking_into_it(proc, open_probe):
+    held = [500 * MIB]
+    probe = open_probe(read_group=lambda: held[0])
+    proc.process(200, parent=KERNEL)
+    proc.memory(KERNEL, rss=400)
+    proc.memory(200, rss=400)
+    proc.children(KERNEL, 200)
+    probe.begin_cell()
+    # Proportional sizes are not worth their price where the group knows.
+    assert probe.sample(0.025) is False
+    held[0] = 300 * MIB
+    probe.sample(0.025)
+    assert probe.snapshot().footprint_bytes == 400 * MIB
+    found = probe.end_cell()
+    assert footprint(found) == Measurement(
+        metric=Metric.PEAK_FOOTPRINT,
+        value=500 * MIB,
+        method=Method.SAMPLED,
+        interval_seconds=0.025,
+        source="memory group of the run, every 25 ms",
+    )
+    assert probe.close()[Metric.PEAK_FOOTPRINT] == footprint(found)
+
+
+def test_a_memory_group_that_cannot_be_read_leaves_proportional_sizes(proc, open_probe):
+    probe = open_probe(read_group=lambda: None)
+    proc.process(200, parent=KERNEL)
+    proc.memory(KERNEL, rss=400)
+    proc.memory(200, rss=400)
+    proc.children(KERNEL, 200)
+    probe.begin_cell()
+    assert probe.sample(0.025) is True
+
+
 def test_a_plain_sum_below_the_known_peak_is_not_looked_into(proc, open_probe):
     probe = open_probe()
     proc.process(200, parent=KERNEL)
