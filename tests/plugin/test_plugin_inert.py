@@ -4,7 +4,21 @@ import json
 import subprocess
 import sys
 
-HEAVY = "nbclient jupytext psutil jax pynvml zmq nbformat yaml tomlkit jupyter_client IPython numpy markdown_it".split()
+HEAVY = [
+    "nbclient",
+    "jupytext",
+    "psutil",
+    "jax",
+    "pynvml",
+    "zmq",
+    "nbformat",
+    "yaml",
+    "tomlkit",
+    "jupyter_client",
+    "IPython",
+    "numpy",
+    "markdown_it",
+]
 PRINT_LOADED = """
     import sys
 
