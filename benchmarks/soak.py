@@ -1,0 +1,174 @@
+"""
+Soak test: many lectures of which a third die in every way there is, under two workers.
+
+Every verdict must be the right one; no process, shared memory, temporary folder or memory group may be left; and
+pytest's own memory must stay flat. Prints what it finds and exits with 1 where something is wrong.
+
+Usage: python benchmarks/soak.py [--lectures 200] [--workers 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+GOOD = "good"
+HARMLESS = "squares = [n * n for n in range(1000)]\nassert len(squares) == 1000"
+KINDS = {
+    "exit": ("died", "import os\nos._exit(3)"),
+    "kill": ("died", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
+    "abort": ("died", "import os\nos.abort()"),
+    "crash": ("died", "import ctypes\nctypes.string_at(0)"),
+    "greedy": ("died", "held = []\nwhile True:\n    held.append(bytearray(b'1') * 10_000_000)"),
+    "hang": ("timed out", "import time\ntime.sleep(60)"),
+    "deaf": (
+        "timed out",
+        "import time\nwhile True:\n    try:\n        time.sleep(0.1)\n    except BaseException:\n        pass",
+    ),
+    "error": ("failed", "1 / 0"),
+    "leave": ("failed", "import sys\nsys.exit(1)"),
+    "orphan": (
+        "died",
+        "import os, subprocess\nsubprocess.Popen(['sleep', '300'], start_new_session=True)\nos._exit(4)",
+    ),
+    "daemon": (
+        "failed",
+        (
+            "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+            "        os.execve('/bin/sleep', ['sleep', '300'], {})\n    os._exit(0)\nos.wait()\n1 / 0"
+        ),
+    ),
+    "segment": (
+        "failed",
+        (
+            "from multiprocessing import resource_tracker, shared_memory\n"
+            "kept = shared_memory.SharedMemory(create=True, size=1_000_000)\n"
+            "resource_tracker.unregister(kept._name, 'shared_memory')\nkept.buf[:] = b'1' * kept.size\n1 / 0"
+        ),
+    ),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lectures", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="soak-") as name:
+        folder = Path(name)
+        expected = write_lectures(folder, options.lectures)
+        before = machine_state()
+        started = time.perf_counter()
+        sizes = run_session(folder, options.workers)
+        seconds = time.perf_counter() - started
+        time.sleep(2)
+        faults = [*wrong_verdicts(folder, expected), *left_behind(before, machine_state())]
+    print(f"{options.lectures} lectures under {options.workers} workers in {seconds:.0f} s")
+    half = len(sizes) // 2
+    if half:
+        early, late = max(sizes[: half or 1]), max(sizes[half:])
+        print(f"memory of pytest and its workers: second half / first half = {late / early:.3f}")
+    print("\n".join(faults) or "every verdict is right, and nothing is left")
+    return 1 if faults else 0
+
+
+def write_lectures(folder: Path, count: int) -> dict[str, str]:
+    expected = {}
+    names = list(KINDS)
+    for index in range(count):
+        kind = names[(index // 3) % len(names)] if index % 3 == 0 else GOOD
+        verdict, source = KINDS.get(kind, ("no budget", HARMLESS))
+        name = f"l{index:03d}_{kind}.ipynb"
+        cells = [
+            {"cell_type": "code", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
+            for text in ("ready = True", source, "assert ready")
+        ]
+        document = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+        (folder / name).write_text(json.dumps(document), encoding="utf-8")
+        expected[name] = verdict
+    return expected
+
+
+def run_session(folder: Path, workers: int) -> list[int]:
+    command = [sys.executable, "-m", "pytest", "--lecture-budget", ".", "-q", "-n", str(workers), "--tb=no"]
+    command += ["--lecture-timeout", "2", "--lecture-memory-cap", "300 MB", "--lecture-report", "report.json"]
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    with (folder / "out.txt").open("w") as out:
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, env=environment)
+        sizes = []
+        while process.poll() is None:
+            time.sleep(1)
+            sizes.append(sum(resident_bytes(pid) for pid in pytest_pids(process.pid)))
+    return [size for size in sizes if size]
+
+
+def pytest_pids(root: int) -> list[int]:
+    """Give pytest and its workers, without kernels and the warden."""
+    found = [root]
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            command = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(fields[1]) == root and b"execnet" in command:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def wrong_verdicts(folder: Path, expected: dict[str, str]) -> list[str]:
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    found = {item["run"]["lecture"]: item["verdict"]["kind"] for item in report["runs"]}
+    print("verdicts:", dict(sorted(Counter(found.values()).items())))
+    return [
+        f"{name}: expected {verdict!r}, found {found.get(name)!r}"
+        for name, verdict in expected.items()
+        if found.get(name) != verdict
+    ]
+
+
+def machine_state() -> dict[str, set[str]]:
+    marked = set()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if b"LECTURECHECK_RUN=" in environ.read_bytes():
+                marked.add(environ.parent.name)
+        except OSError:
+            continue
+    sleepers = set()
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if cmdline.read_bytes() == b"sleep\x00300\x00":
+                sleepers.add(cmdline.parent.name)
+        except OSError:
+            continue
+    temp = Path(tempfile.gettempdir())
+    return {
+        "marked processes": marked,
+        "sleeping processes": sleepers,
+        "segments": {path.name for path in Path("/dev/shm").iterdir()},
+        "folders": {path.name for path in temp.iterdir() if path.name.startswith("lc-")},
+        "memory groups": {str(path) for path in Path("/sys/fs/cgroup").rglob("lecturecheck-*")},
+    }
+
+
+def left_behind(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
+    return [f"left: {what}: {sorted(after[what] - before[what])}" for what in after if after[what] - before[what]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
