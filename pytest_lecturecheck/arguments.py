@@ -14,10 +14,20 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One argument that names an existing file: its path and the names after it (``lecture``), if any."""
+    """One argument: its path and the names after it (``lecture``, or ``TestIt`` and ``test_a``), if any."""
 
     path: Path
     names: tuple[str, ...] = ()
+
+    def holds(self, path: Path, names: Sequence[str]) -> bool:
+        """Tell whether an item is asked for by this argument, as pytest would have it."""
+        if path != self.path:
+            return self.path in path.parents
+        if len(names) < len(self.names):
+            return False
+        pairs = zip(self.names, names, strict=False)
+        # A test's name stands for all its parametrised forms.
+        return all(found == asked or found.startswith(f"{asked}[") for asked, found in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +39,13 @@ class Arguments:
         args: arguments for pytest.
         named: files that were named explicitly, odd or plain.
         odd: targets that pytest could not name.
-        plain: paths of all other arguments; empty where everything was odd.
+        plain: all other arguments; empty where everything was odd.
     """
 
     args: tuple[str, ...]
     named: frozenset[Path]
     odd: tuple[Target, ...] = ()
-    plain: tuple[Path, ...] = ()
+    plain: tuple[Target, ...] = ()
 
     def wants(self, path: Path) -> bool:
         """Tell whether ``path`` was asked for; only folders that stand in for odd names hold anything else."""
@@ -44,12 +54,18 @@ class Arguments:
         asked = [target.path for target in self.odd]
         if any(path == target or path in target.parents for target in asked):
             return True
-        return any(path == arg or arg in path.parents or path in arg.parents for arg in self.plain)
+        plain = [target.path for target in self.plain]
+        return any(path == arg or arg in path.parents or path in arg.parents for arg in plain)
 
-    def deselects(self, path: Path, name: str) -> bool:
-        """Tell whether an item of an odd target was not the one that its argument names."""
-        wanted = [target for target in self.odd if target.path == path]
-        return bool(wanted) and all(target.names and target.names[-1] != name for target in wanted)
+    def deselects(self, path: Path, names: Sequence[str]) -> bool:
+        """
+        Tell whether an item was not asked for; only folders that stand in for odd names bring in such items.
+
+        Args:
+            path: the item's file.
+            names: names of the item's nodes below its file, the item's own last.
+        """
+        return bool(self.odd) and not any(target.holds(path, names) for target in (*self.odd, *self.plain))
 
 
 def read_arguments(args: Sequence[str], invocation_dir: Path) -> Arguments:
@@ -57,17 +73,18 @@ def read_arguments(args: Sequence[str], invocation_dir: Path) -> Arguments:
     passed: list[str] = []
     named: set[Path] = set()
     odd: list[Target] = []
-    plain: list[Path] = []
+    plain: list[Target] = []
     for arg in args:
         target = _find_file(arg, invocation_dir)
         if target is None:
             passed.append(arg)
-            plain.append(_absolute(arg.split("::", 1)[0], invocation_dir))
+            path, *names = arg.split("::")
+            plain.append(Target(path=_absolute(path, invocation_dir), names=tuple(names)))
             continue
         named.add(target.path)
         if not _is_odd(_file_part(arg, target)):
             passed.append(arg)
-            plain.append(target.path)
+            plain.append(target)
             continue
         odd.append(target)
         folder = _nameable_folder(_file_part(arg, target))
