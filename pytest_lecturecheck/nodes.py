@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -90,11 +91,12 @@ class LectureItem(pytest.Item):
 
     @property
     def lecture_name(self) -> str:
-        """Give the lecture's key: POSIX path from rootdir in NFC."""
+        """Give the lecture's key: POSIX path from rootdir in NFC; a lecture outside of it has one that leads there."""
         try:
-            relative = self.path.relative_to(self.config.rootpath)
+            relative = Path(os.path.relpath(self.path, self.config.rootpath))
         except ValueError:
-            relative = Path(self.path.name)
+            # Another drive, on Windows.
+            relative = self.path
         return unicodedata.normalize("NFC", relative.as_posix())
 
     def setup(self) -> None:
