@@ -65,7 +65,8 @@ class Collection:
 
     def _base(self, folder: Path) -> Path:
         """Give the folder below which names are questioned: the innermost argument that holds it, or rootdir."""
-        holding = [arg for arg in self._arguments.plain if arg == folder or arg in folder.parents]
+        plain = [target.path for target in self._arguments.plain]
+        holding = [path for path in plain if path == folder or path in folder.parents]
         return max(holding, key=lambda path: len(path.parts), default=self._rootdir)
 
     def _is_excluded(self, path: Path) -> bool:

@@ -127,10 +127,11 @@ class LectureCheckSession:
 
     def _read_arguments(self) -> Arguments:
         if scheduling.is_worker(self.config):
-            # The controller has turned odd names into folders already; what they were is among its orders.
-            return read_arguments(self._orders.get("args", []), Path(self._orders.get("invocation_dir", ".")))
-        arguments = read_arguments(self.config.args, self.config.invocation_params.dir)
-        self._orders = self._new_orders()
+            # pytest-xdist hands its workers the command line itself, not what the controller has made of it.
+            arguments = read_arguments(self._orders.get("args", []), Path(self._orders.get("invocation_dir", ".")))
+        else:
+            arguments = read_arguments(self.config.args, self.config.invocation_params.dir)
+            self._orders = self._new_orders()
         if arguments.odd:
             self.config.args[:] = arguments.args
         return arguments
@@ -172,8 +173,8 @@ class LectureCheckSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect items of oddly named files that were not the ones named."""
-        deselected = [item for item in items if self.arguments.deselects(item.path, item.name)]
+        """Deselect what only a folder that stands in for an oddly named file has brought in."""
+        deselected = [item for item in items if self.arguments.deselects(item.path, _names_below_file(item))]
         if deselected:
             items[:] = [item for item in items if item not in deselected]
             config.hook.pytest_deselected(items=deselected)
@@ -276,13 +277,15 @@ class LectureCheckSession:
             self._live.clear()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Stop the kernels' loop; on the controller, write budgets and reports."""
         self.runner.close()
         self.chronicle.close()
         # A session that only collects has no results, and must not write over those of an earlier one.
         if not scheduling.is_worker(self.config) and not self.config.getoption("collectonly"):
-            self.results.finish(self.machine)
+            is_whole = self.results.finish(self.machine)
+            if not is_whole and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self) -> None:
         """Stop the kernels' loop where the session never finished."""
@@ -321,3 +324,7 @@ class LectureCheckSession:
             terminalreporter.section("lectures")
             for line in lines:
                 terminalreporter.write_line(line)
+
+
+def _names_below_file(item: pytest.Item) -> list[str]:
+    return [node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Dir | pytest.File)]
