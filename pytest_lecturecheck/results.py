@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
@@ -104,26 +106,38 @@ class Results:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
-    def finish(self, machine: Machine) -> None:
-        """Write what was recorded, and the reports."""
+    def finish(self, machine: Machine) -> bool:
+        """
+        Write what was recorded, and the reports.
+
+        Returns:
+            Whether everything could be written; what could not is said in the summary.
+        """
+        writes: list[tuple[Path, Callable[[], None]]] = []
         if self._settings.mode is Mode.RECORD:
-            self._record()
-        for path in self._settings.reports:
-            self._write_report(path, machine)
+            writes.append((self.budget_file, self._record))
+        writes += [(path, partial(self._write_report, path, machine)) for path in self._settings.reports]
+        is_whole = True
+        for path, write in writes:
+            try:
+                write()
+            except (OSError, LectureCheckError) as exc:
+                is_whole = False
+                self._written.append(f"ERROR: {self._shown(path)} could not be written: {exc}")
+        return is_whole
 
     def _record(self) -> None:
-        runs = [entry.run for entry in self.entries if not _fails(entry)]
-        broken = [entry.run for entry in self.entries if _fails(entry)]
+        runs = [entry.run for entry in self.entries]
         budgets, self._changes = record(
             self._own,
-            [*runs, *broken],
+            runs,
             today=dt.datetime.now(dt.UTC).date(),
             tolerance=self._settings.tolerance,
         )
         if budgets != self._own:
             save_budgets(self.budget_file, budgets)
             self._written.append(f"budgets written to {self._shown(self.budget_file)}")
-        elif runs:
+        elif any(not _fails(entry) for entry in self.entries):
             self._written.append(f"budgets in {self._shown(self.budget_file)} are unchanged")
 
     def _write_report(self, path: Path, machine: Machine) -> None:
