@@ -327,4 +327,4 @@ class LectureCheckSession:
 
 
 def _names_below_file(item: pytest.Item) -> list[str]:
-    return [node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Dir | pytest.File)]
+    return [node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Directory | pytest.File)]
