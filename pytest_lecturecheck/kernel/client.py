@@ -12,6 +12,7 @@ import asyncio
 import collections
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from nbclient import NotebookClient
@@ -21,7 +22,9 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent import KEY
 from pytest_lecturecheck.kernel.launch import Kernel
 from pytest_lecturecheck.kernel.outputs import BoundedText
+from pytest_lecturecheck.kernel.wire import receive
 
+_SOCKET_SECONDS: Final = 0.004
 _NUDGE_SECONDS: Final = 0.25
 """How long an iopub status may be missing after its reply before the kernel is asked again."""
 _IDLE_SILENCE_SECONDS: Final = 10.0
@@ -114,22 +117,42 @@ class LectureClient(NotebookClient):
             KernelStartError: the kernel ended before it answered.
         """
         self._channels = self.kernel.manager.client()
+        async with asyncio.timeout(timeout_seconds if timeout_seconds != float("inf") else None):
+            await self._wait_for_sockets()
+            await self._open()
+
+    async def _wait_for_sockets(self) -> None:
+        """
+        Wait until the kernel has bound its ipc sockets.
+
+        A socket that is connected before it is bound tries again and again on zmq's thread, at the price of a tenth of
+        a kernel's start; and its subscription may come too late for the first answer's end.
+        """
+        if self._channels.transport != "ipc":
+            return
+        ports = (self._channels.shell_port, self._channels.iopub_port)
+        sockets = [Path(f"{self._channels.ip}-{port}") for port in ports]
+        while not all(map(Path.exists, sockets)):
+            if self.kernel.provisioner.ended.done():
+                return
+            await asyncio.sleep(_SOCKET_SECONDS)
+
+    async def _open(self) -> None:
         # The heartbeat thread tells nothing that the process's end does not tell sooner.
         self._channels.start_channels(stdin=False, hb=False, control=False)
         widget_channel: Any = _WidgetChannel(self._channels)
         self.kc = widget_channel
         self._readers = [asyncio.ensure_future(self._read_shell()), asyncio.ensure_future(self._read_iopub())]
-        async with asyncio.timeout(timeout_seconds if timeout_seconds != float("inf") else None):
-            while True:
-                request = self._begin(self._channels.kernel_info(), None, -1)
-                while not request.reply.status:
-                    await self._wait(request, _NUDGE_SECONDS)
-                    if self.kernel.provisioner.ended.done():
-                        msg = "the kernel ended before it was ready"
-                        raise KernelStartError(msg)
-                # The subscription may be younger than the answer; then its idle status is lost and is asked for again.
-                if await self._wait(request, _NUDGE_SECONDS):
-                    return
+        while True:
+            request = self._begin(self._channels.kernel_info(), None, -1)
+            while not request.reply.status:
+                await self._wait(request, _NUDGE_SECONDS)
+                if self.kernel.provisioner.ended.done():
+                    msg = "the kernel ended before it was ready"
+                    raise KernelStartError(msg)
+            # The subscription may be younger than the answer; then its idle status is lost and is asked for again.
+            if await self._wait(request, _NUDGE_SECONDS):
+                return
 
     def disconnect(self) -> None:
         """Close the channels; safe to call twice."""
@@ -144,7 +167,7 @@ class LectureClient(NotebookClient):
     async def _read_shell(self) -> None:
         channel, session = self._channels.shell_channel, self._channels.session
         while True:
-            message = await _receive(channel.socket, session)
+            message = await receive(channel.socket, session)
             request = self._request
             if message is None or request is None or message["parent_header"].get("msg_id") != request.msg_id:
                 continue
@@ -156,7 +179,7 @@ class LectureClient(NotebookClient):
     async def _read_iopub(self) -> None:
         channel, session = self._channels.iopub_channel, self._channels.session
         while True:
-            message = await _receive(channel.socket, session)
+            message = await receive(channel.socket, session)
             request = self._request
             if message is None or request is None or message["parent_header"].get("msg_id") != request.msg_id:
                 continue
@@ -274,14 +297,3 @@ class _WidgetChannel:
     def send(self, message: dict[str, Any]) -> None:
         """Send a message of the protocol."""
         self._socket.send_multipart(self.session.serialize(message))
-
-
-async def _receive(socket: Any, session: Any) -> dict[str, Any] | None:
-    """Read one message; ``None`` for one that is not signed with the connection's key or is malformed."""
-    parts = await socket.recv_multipart()
-    try:
-        _, message = session.feed_identities(parts)
-        decoded: dict[str, Any] = session.deserialize(message)
-    except (ValueError, TypeError, KeyError):
-        return None
-    return decoded

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+from jupyter_client.kernelspec import NoSuchKernel
+
+from pytest_lecturecheck.kernel.specs import spec_manager
 
 _DISTRIBUTION_SUFFIXES: Final = (".dist-info", ".egg-info", ".egg-link")
 
@@ -28,7 +30,7 @@ def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
     """
     name = spec_name or "python3"
     try:
-        spec = KernelSpecManager().get_kernel_spec(name)
+        spec = spec_manager().get_kernel_spec(name)
     except NoSuchKernel:
         return (name, "not installed")
     argv = [_resolve(str(word)) if not position else str(word) for position, word in enumerate(spec.argv)]

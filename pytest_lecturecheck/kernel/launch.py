@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import zmq.asyncio
-from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.launcher import launch_kernel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -28,6 +28,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.outputs import BoundedText
+from pytest_lecturecheck.kernel.specs import spec_manager
 from pytest_lecturecheck.kernel.stderr import stderr_tail
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 
@@ -248,7 +249,9 @@ async def start_kernel(
     """
     spec_name = spec_name or "python3"
     folder = tempfile.mkdtemp(prefix="lc-")
-    manager = AsyncKernelManager(kernel_name=spec_name, context=context, transport_encryption="disabled")
+    manager = AsyncKernelManager(
+        kernel_name=spec_name, kernel_spec_manager=spec_manager(), context=context, transport_encryption="disabled"
+    )
     try:
         spec = manager.kernel_spec
     except NoSuchKernel as exc:
@@ -288,7 +291,7 @@ def _environment(token: str, extra_env: Mapping[str, str] | None) -> dict[str, s
 
 
 def _not_installed(spec_name: str) -> str:
-    installed = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
+    installed = ", ".join(sorted(spec_manager().find_kernel_specs())) or "none"
     return (
         f"kernel {spec_name!r} is not installed; installed: {installed}. Install it, or choose another one with "
         "--lecture-kernel NAME"

@@ -105,17 +105,17 @@ def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[st
     folder give an empty mapping.
     """
     segments: dict[str, SharedSegment] = {}
-    for folder, _, names in os.walk(shared_memory_root):
+    root = os.fspath(shared_memory_root)
+    # Listed after every cell: no Path for each entry.
+    for folder, _, names in os.walk(root):
         for name in names:
-            path = Path(folder, name)
+            path = f"{folder}/{name}"
             try:
-                found = path.lstat()
+                found = os.lstat(path)
             except OSError:
                 continue
             if stat.S_ISREG(found.st_mode):
                 # Blocks are absent on Windows, where no such folder exists either.
                 taken = getattr(found, "st_blocks", 0) * 512
-                segments[path.relative_to(shared_memory_root).as_posix()] = SharedSegment(
-                    size_bytes=found.st_size, taken_bytes=taken
-                )
+                segments[path[len(root) + 1 :]] = SharedSegment(size_bytes=found.st_size, taken_bytes=taken)
     return segments
