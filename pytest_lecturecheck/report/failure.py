@@ -34,7 +34,6 @@ _CAUSING: Final = frozenset(
         FindingKind.NESTED_CELL,
         FindingKind.NOT_RUN,
         FindingKind.NO_HEADER,
-        FindingKind.NO_KERNELSPEC,
         FindingKind.KERNEL,
         FindingKind.BREAKPOINT,
         FindingKind.PROCESS,

@@ -28,7 +28,7 @@ def odd(lecture):
 
 
 def test_a_folder_gives_all_in_order(pytester, odd):
-    assert collected(pytester) == sorted(odd, key=lambda name: ("/" in name, name))
+    assert collected(pytester) == sorted(odd)
 
 
 @pytest.mark.parametrize("number", range(len(ODD)))
@@ -48,6 +48,26 @@ def test_odd_names_together_with_others(pytester, odd):
     chosen = collected(pytester, "test_unit.py::test_b", odd[2], odd[0])
     assert sorted(chosen) == sorted(["test_unit.py::test_b", odd[2], odd[0]])
     assert "test_unit.py::test_a" not in collected(pytester, odd[5])
+
+
+def test_node_ids_of_tests_beside_odd_names(pytester, odd):
+    pytester.makepyfile(
+        test_unit="""
+        import pytest
+
+        class TestIt:
+            @pytest.mark.parametrize("x", [1, 2])
+            def test_a(self, x): pass
+            def test_ab(self): pass
+
+        def test_a(): pass
+        """
+    )
+    both = [f"test_unit.py::TestIt::test_a[{x}]" for x in (1, 2)]
+    assert collected(pytester, odd[2], "test_unit.py::TestIt::test_a") == [odd[2], *both]
+    assert collected(pytester, odd[2], both[1]) == [odd[2], both[1]]
+    assert collected(pytester, odd[2], "test_unit.py::test_a") == [odd[2], "test_unit.py::test_a"]
+    assert len(collected(pytester, odd[2], "test_unit.py")) == 5
 
 
 def test_a_name_that_no_item_has_selects_nothing(pytester, odd):
@@ -86,4 +106,6 @@ def test_a_page_outside_of_rootdir(pytester, lecture):
     path = lecture("elsewhere/page.ipynb")
     root = pytester.mkdir("root")
     result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", f"--rootdir={root}", str(path))
-    assert [line for line in result.outlines if line.endswith("page.ipynb::lecture")]
+    # pytest itself names what lies outside of rootdir by nothing.
+    assert "::lecture" in result.outlines
+    assert "1 test collected" in result.outlines[-1]

@@ -1,10 +1,12 @@
-"""Options and settings: what is wrong with them is said before any kernel starts."""
+"""
+Options and settings: what is wrong with them is said before any kernel starts.
+
+Sessions that start kernels run in processes of their own: pytester forgets the modules of a session in its process.
+"""
 
 import json
 
 import pytest
-
-VALID = "expected one of runs, strict, platform, timeout"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_precedence_of_timeouts(pytester, lecture):
     report = pytester.path / "r.json"
 
     def limits(*args):
-        pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", f"--lecture-report={report}", *args)
+        pytester.runpytest_subprocess("--lecture-budget", "--rootdir=.", f"--lecture-report={report}", *args)
         runs = [item["run"] for item in json.loads(report.read_text(encoding="utf-8"))["runs"]]
         return {run["lecture"]: run["evidence"]["timeout_seconds"] for run in runs}
 
@@ -96,7 +98,7 @@ def test_settings_from_pyproject_hold(pytester, lecture):
     lecture("left.ipynb")
     text = "[tool.lecturecheck]\nplatform = 'my-machine'\nexclude = ['left*']\nbudget-dir = 'b'\nruns = 2\n"
     pytester.makefile(".toml", pyproject=text)
-    result = pytester.runpytest_inprocess("--lecture-record", "--rootdir=.")
+    result = pytester.runpytest_subprocess("--lecture-record", "--rootdir=.")
     result.assert_outcomes(passed=1)
     written = (pytester.path / "b" / "my-machine.toml").read_text(encoding="utf-8")
     assert "\nruns = 2\n" in written
