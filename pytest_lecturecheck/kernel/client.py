@@ -167,34 +167,40 @@ class LectureClient(NotebookClient):
     async def _read_shell(self) -> None:
         channel, session = self._channels.shell_channel, self._channels.session
         while True:
-            message = await receive(channel.socket, session)
-            request = self._request
-            if message is None or request is None or message["parent_header"].get("msg_id") != request.msg_id:
-                continue
-            request.reply.content = message["content"]
-            request.reply.words = message.get("metadata", {}).get(KEY, {})
-            request.reply.status = message["content"].get("status", "ok")
-            request.settle()
+            for message in await receive(channel.socket, session):
+                self._take_reply(message)
+
+    def _take_reply(self, message: dict[str, Any]) -> None:
+        request = self._request
+        if request is None or message["parent_header"].get("msg_id") != request.msg_id:
+            return
+        request.reply.content = message["content"]
+        request.reply.words = message.get("metadata", {}).get(KEY, {})
+        request.reply.status = message["content"].get("status", "ok")
+        request.settle()
 
     async def _read_iopub(self) -> None:
         channel, session = self._channels.iopub_channel, self._channels.session
         while True:
-            message = await receive(channel.socket, session)
-            request = self._request
-            if message is None or request is None or message["parent_header"].get("msg_id") != request.msg_id:
-                continue
-            request.message_count += 1
-            try:
-                if request.cell is None:
-                    if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                        raise CellExecutionComplete  # noqa: TRY301 - the word nbclient uses for it
-                else:
-                    self.process_message(message, request.cell, request.index)
-            except CellExecutionComplete:
-                request.reply.idle_seen = True
-                request.settle()
-            except Exception as exc:  # noqa: BLE001 - a malformed message must not end the reader for good
-                self.log.warning("message of type %r could not be handled: %r", message.get("msg_type"), exc)
+            for message in await receive(channel.socket, session):
+                self._take_output(message)
+
+    def _take_output(self, message: dict[str, Any]) -> None:
+        request = self._request
+        if request is None or message["parent_header"].get("msg_id") != request.msg_id:
+            return
+        request.message_count += 1
+        try:
+            if request.cell is None:
+                if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                    raise CellExecutionComplete  # noqa: TRY301 - the word nbclient uses for it
+            else:
+                self.process_message(message, request.cell, request.index)
+        except CellExecutionComplete:
+            request.reply.idle_seen = True
+            request.settle()
+        except Exception as exc:  # noqa: BLE001 - a malformed message must not end the reader for good
+            self.log.warning("message of type %r could not be handled: %r", message.get("msg_type"), exc)
 
     def _begin(self, msg_id: str, cell: Any, index: int) -> Request:
         self._request = Request(msg_id, cell, index)

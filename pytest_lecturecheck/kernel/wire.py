@@ -1,5 +1,5 @@
 """
-Read messages off the wire.
+Read messages off the wire, in bounded memory.
 
 What jupyter_client's ``Session.deserialize`` does, without turning the dates of every header into objects and without
 remembering signatures: nobody here asks for dates, and the sockets lie in a private folder or on this host. That was
@@ -8,39 +8,84 @@ half of what a message costs, and a lecture waits for it after each cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jupyter_client.adapter import adapt
 
+Buffer: TypeAlias = bytes | memoryview
 _PARTS: Final = 5
 """Signature, header, parent's header, metadata, content; buffers follow."""
+_PIECE_BYTES: Final = 1024 * 1024
+_STREAM_START: Final = re.compile(rb'\{"name": ?"(stdout|stderr)", ?"text": ?"')
+_STREAM_END: Final = b'"}'
+_ESCAPE_BYTES: Final = 12
+"""Length of the longest escape: a surrogate pair."""
+_WHOLE_ESCAPES: Final = re.compile(
+    rb"""(?: [^\\]++ | \\[^u]
+           | \\u (?![dD][89abAB]) [0-9a-fA-F]{4}
+           | \\u [dD][89abAB][0-9a-fA-F]{2} \\u [0-9a-fA-F]{4} )*+""",
+    re.VERBOSE,
+)
 
 
-async def receive(socket: Any, session: Any) -> dict[str, Any] | None:
-    """Read one message; ``None`` for one that is not signed with the connection's key or is malformed."""
-    parts = await socket.recv_multipart()
+async def receive(socket: Any, session: Any) -> Iterable[dict[str, Any]]:
+    """
+    Wait for one message.
+
+    Returns:
+        The message. A long stream, which a kernel may send as a message of hundreds of megabytes, comes as several
+        shorter ones. Nothing for a message that is malformed or not signed with the connection's key.
+    """
+    frames = await socket.recv_multipart(copy=False)
+    # What is large stays where zmq has put it.
+    parts = [frame.buffer if len(frame.buffer) > _PIECE_BYTES else frame.bytes for frame in frames]
     try:
-        _, message = session.feed_identities(parts)
-        return _unpack(message, session)
+        _, parts = session.feed_identities(parts)
+        return _unpack(parts, session)
     except (ValueError, TypeError, KeyError):
-        return None
+        return ()
 
 
-def _unpack(parts: Sequence[bytes], session: Any) -> dict[str, Any] | None:
+def _unpack(parts: Sequence[Buffer], session: Any) -> Iterable[dict[str, Any]]:
     if len(parts) < _PARTS or (session.auth is not None and not compare_digest(parts[0], session.sign(parts[1:5]))):
-        return None
-    header, parent, metadata, content = (session.unpack(part) for part in parts[1:_PARTS])
-    message: dict[str, Any] = adapt(
-        {
-            "header": header,
-            "msg_id": header["msg_id"],
-            "msg_type": header["msg_type"],
-            "parent_header": parent,
-            "metadata": metadata,
-            "content": content,
-            "buffers": [memoryview(part) for part in parts[_PARTS:]],
-        }
-    )
-    return message
+        return ()
+    header, parent, metadata = (session.unpack(part) for part in parts[1:4])
+    message = {
+        "header": header,
+        "msg_id": header["msg_id"],
+        "msg_type": header["msg_type"],
+        "parent_header": parent,
+        "metadata": metadata,
+        "buffers": [memoryview(part) for part in parts[_PARTS:]],
+    }
+    content = parts[4]
+    start = _STREAM_START.match(content) if len(content) > _PIECE_BYTES else None
+    if start is None or content[-len(_STREAM_END) :] != _STREAM_END:
+        return (adapt({**message, "content": session.unpack(bytes(content))}),)
+    name, end = start[1].decode(), len(content) - len(_STREAM_END)
+    return ({**message, "content": {"name": name, "text": text}} for text in _pieces(content, start.end(), end))
+
+
+def _pieces(content: Buffer, start: int, end: int, piece_bytes: int = _PIECE_BYTES) -> Iterator[str]:
+    """Decode the inside of a JSON string piece by piece."""
+    while start < end:
+        stop = end if end - start <= piece_bytes else _boundary(content, start, start + piece_bytes)
+        # What is signed and yet no JSON is left out.
+        with suppress(ValueError):
+            yield json.loads(f'"{str(content[start:stop], "utf-8", "replace")}"')
+        start = stop
+
+
+def _boundary(content: Buffer, start: int, end: int) -> int:
+    """Give the last place up to ``end`` that is within no character and no escape."""
+    while content[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte within a character of UTF-8
+        end -= 1
+    # From behind a character that is no backslash, or from the start, it is certain which backslash begins an escape.
+    certain = start + len(bytes(content[start : max(start, end - _ESCAPE_BYTES)]).rstrip(b"\\"))
+    match = _WHOLE_ESCAPES.match(content, certain, end)
+    return match.end() if match is not None and match.end() > start else end

@@ -1,0 +1,97 @@
+import asyncio
+import json
+
+import zmq
+from hypothesis import given
+from hypothesis import strategies as st
+from jupyter_client.session import Session
+
+from pytest_lecturecheck.kernel import wire
+
+
+class Socket:
+    def __init__(self, *messages):
+        self.messages = list(messages)
+
+    async def recv_multipart(self, *, copy):
+        assert not copy
+        return [zmq.Frame(part) for part in self.messages.pop(0)]
+
+
+def received(parts, session):
+    return list(asyncio.run(wire.receive(Socket(parts), session)))
+
+
+def packed(session, kind, content, **more):
+    return session.serialize(session.msg(kind, content=content, parent={"msg_id": "asked"}, **more))
+
+
+def test_a_message_comes_as_it_was_sent():
+    session = Session(key=b"k")
+    parts = packed(session, "display_data", {"data": {"text/plain": "1"}}, metadata={"a": 1})
+    (message,) = received([*parts, b"buffer"], session)
+    assert (message["msg_type"], message["content"], message["metadata"]) == (
+        "display_data",
+        {"data": {"text/plain": "1"}},
+        {"a": 1},
+    )
+    assert message["parent_header"] == {"msg_id": "asked"}
+    assert message["msg_id"] == message["header"]["msg_id"]
+    assert [bytes(buffer) for buffer in message["buffers"]] == [b"buffer"]
+
+
+def test_a_message_signed_with_another_key_is_not_taken():
+    assert received(packed(Session(key=b"other"), "status", {}), Session(key=b"k")) == []
+
+
+def test_an_unsigned_message_is_not_taken():
+    assert received(packed(Session(key=b""), "status", {}), Session(key=b"k")) == []
+
+
+def test_what_is_no_message_is_not_taken():
+    session = Session(key=b"")
+    assert received([b"no delimiter"], session) == []
+    assert received([b"<IDS|MSG>", b"", b"{}"], session) == []
+    assert received([b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{"], session) == []
+    assert received([b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{}"], session) == []
+
+
+def test_a_long_stream_comes_in_pieces():
+    session = Session(key=b"k")
+    text = 'line \\ "quoted" \u00e9\u4e16\U0001f600\t\x1b[0m\n' * 100_000
+    messages = received(packed(session, "stream", {"name": "stderr", "text": text}), session)
+    assert len(messages) > 3
+    assert {(message["msg_type"], message["content"]["name"]) for message in messages} == {("stream", "stderr")}
+    assert "".join(message["content"]["text"] for message in messages) == text
+
+
+def test_long_content_that_is_no_plain_stream_comes_whole():
+    session = Session(key=b"k")
+    content = {"text": "x" * 2_000_000, "name": "stdout"}
+    (message,) = received(packed(session, "stream", content), session)
+    assert message["content"] == content
+
+
+def pieces(text, piece_bytes, *, ascii_only):
+    content = json.dumps({"name": "stdout", "text": text}, ensure_ascii=ascii_only).encode()
+    start = wire._STREAM_START.match(content).end()
+    return list(wire._pieces(content, start, len(content) - len(wire._STREAM_END), piece_bytes))
+
+
+def test_half_a_surrogate_pair_loses_no_text():
+    text = f"{'before' * 10}{chr(0xD83D)}{'after' * 10}"
+    assert "".join(pieces(text, 30, ascii_only=True)) == text
+
+
+def test_pieces_of_nothing_but_backslashes():
+    text = "\\" * 1000
+    assert "".join(pieces(text, 101, ascii_only=True)) == text
+
+
+@given(
+    text=st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from('\\"\n\x00\U0001f600'))),
+    piece_bytes=st.integers(30, 60),
+    ascii_only=st.booleans(),
+)
+def test_pieces_of_any_text_make_up_the_text(text, piece_bytes, ascii_only):
+    assert "".join(pieces(text, piece_bytes, ascii_only=ascii_only)) == text
