@@ -67,7 +67,7 @@ def test_settings_that_cannot_be_used(pytester, lecture, name, head, body, messa
 
 def test_settings_that_are_no_toml(pytester, lecture):
     lecture("lecture.ipynb")
-    pytester.makefile(".toml", lecturecheck="strict = ")
+    pytester.makefile(".toml", lecturecheck="strict = = 1")
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: lecturecheck: lecturecheck.toml: cannot be read as TOML: *line 1*"])
