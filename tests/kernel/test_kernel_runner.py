@@ -191,7 +191,10 @@ def test_a_kernel_whose_program_is_missing(bench, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", str(kernelspec(tmp_path, "missing", "/no/such/program", "{connection_file}")))
     run = bench.run("x = 1", kernel_name="missing")
     assert run.outcome is Outcome.NOT_STARTED
-    assert run.reason.startswith("kernel 'missing' could not be started: its program '/no/such/program' gave ")
+    assert run.reason == (
+        "kernel 'missing' could not be started: its program '/no/such/program' does not exist; install the kernel "
+        "again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
+    )
 
 
 def test_a_kernel_that_ends_before_it_is_ready(bench, tmp_path, monkeypatch):
