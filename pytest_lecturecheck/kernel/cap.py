@@ -15,8 +15,10 @@ _RESERVE_FRACTION: Final = 0.05
 _LEAST_RESERVE_BYTES: Final = 256 * MIB
 _LEAST_CAP_BYTES: Final = 256 * MIB
 _WATCH_SECONDS: Final = 0.02
-_MACHINE_EVERY: Final = 5
-"""Every so many rounds the watchdog also looks at the machine's own memory."""
+_MACHINE_ROUNDS: Final = (5, 50)
+"""The watchdog also looks at the machine's own memory: every so many rounds at most, and at least."""
+_FASTEST_BYTES_PER_ROUND: Final = 256 * MIB
+"""More than a machine of a few cores can fill within a round of the watchdog."""
 
 
 def automatic_cap(usable_bytes: int, available_bytes: int | None) -> int:
@@ -71,18 +73,25 @@ async def watch(cap: Cap, probe: Probe, available_memory: Callable[[], int | Non
         kill: stops the run's processes at once.
     """
     floor_bytes = _LEAST_RESERVE_BYTES // 4
-    rounds = 0
+    rounds_left = 0
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
-        rounds += 1
+        rounds_left -= 1
         snapshot = probe.snapshot()
         if snapshot is None:
             continue
         # Where a group holds the cap, the group decides: it does not charge the library files that others use as well.
         exceeded = cap.group is None and snapshot.footprint_bytes > cap.limit_bytes
-        if not exceeded and rounds % _MACHINE_EVERY == 0:
+        if not exceeded and rounds_left <= 0:
             available = available_memory()
+            rounds_left = _rounds_to_next_look(available)
             exceeded = available is not None and available < floor_bytes and snapshot.footprint_bytes > available
         if exceeded:
             kill()
             return
+
+
+def _rounds_to_next_look(available_bytes: int | None) -> int:
+    """Look at the machine the less often the more it has to give: finding that out takes more than a sample does."""
+    least, most = _MACHINE_ROUNDS
+    return most if available_bytes is None else min(most, max(least, available_bytes // _FASTEST_BYTES_PER_ROUND))
