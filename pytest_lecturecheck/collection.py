@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from pytest_lecturecheck.arguments import Arguments
+from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.lecture.book import Book, read_book
 from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, Folders, is_candidate
 from pytest_lecturecheck.options import SessionSettings
@@ -21,11 +22,13 @@ class Collection:
         rootdir: pytest's rootdir.
         settings: the session's settings.
         arguments: what the command line names.
+        invocation_dir: the folder in which pytest was started.
     """
 
-    def __init__(self, rootdir: Path, settings: SessionSettings, arguments: Arguments) -> None:
+    def __init__(self, rootdir: Path, settings: SessionSettings, arguments: Arguments, invocation_dir: Path) -> None:
         """Read nothing yet."""
         self._rootdir = rootdir
+        self._invocation_dir = invocation_dir
         self._suffixes = settings.suffixes
         self._known_suffixes = LECTURE_SUFFIXES | settings.suffixes
         self._exclude = settings.exclude
@@ -89,7 +92,10 @@ class Collection:
         return self._books[folder]
 
     def _find_book(self, folder: Path) -> Book | None:
-        if (book := read_book(folder)) is not None:
+        # This may load a YAML library; nothing else in collection loads anything.
+        with library_path(self._rootdir, self._invocation_dir):
+            book = read_book(folder)
+        if book is not None:
             return book
         if folder == self._rootdir or self._rootdir not in folder.parents:
             return None

@@ -33,8 +33,8 @@ def library_path(*folders: Path) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=8)
 def _visible(entries: tuple[str, ...], folders: tuple[Path, ...], _cwd: str) -> tuple[str, ...]:
-    # Asked for every file that is collected, while the path hardly ever changes: without the memory, this alone would
-    # double the time of collecting a large book. Entries may be relative, so the current folder counts.
+    # Asked for every folder and every lecture, while the path hardly ever changes. Entries may be relative, so the
+    # current folder counts.
     return tuple(entry for entry in entries if not _is_hidden(entry, folders))
 
 

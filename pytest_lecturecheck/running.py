@@ -76,21 +76,21 @@ class LectureRunner:
         self._on_progress = on_progress
         self._on_wait = on_wait
 
-    def library_path(self) -> AbstractContextManager[None]:
+    def _library_path(self) -> AbstractContextManager[None]:
         """Keep the folders of lectures off the path while libraries are imported."""
         return library_path(self._rootdir, self._invocation_dir)
 
     @functools.cached_property
     def _execution(self) -> ModuleType:
         """Load nbformat, nbclient and the like when the first lecture runs, not for collection."""
-        with self.library_path():
+        with self._library_path():
             from pytest_lecturecheck import execution  # noqa: PLC0415 - see above
 
             return execution
 
     def read(self, path: Path, name: str) -> Lecture:
         """Read a lecture's file; errors are those of :func:`~pytest_lecturecheck.lecture.reading.read_lecture`."""
-        with self.library_path():
+        with self._library_path():
             lecture: Lecture = self._execution.read_lecture(path, name=name, root=self._rootdir)
         return lecture
 
@@ -148,7 +148,7 @@ class LectureRunner:
     def _fingerprint(self, lecture: Lecture, settings: RunSettings) -> Fingerprint | None:
         if not self._memory.is_on:
             return None
-        with self.library_path():
+        with self._library_path():
             from pytest_lecturecheck.fingerprint import take_fingerprint  # noqa: PLC0415 - it needs jupyter_client
         outputs = frozenset({*self._settings.reports, self._results.budget_file})
         platform = self._results.platform

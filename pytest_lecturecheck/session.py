@@ -105,7 +105,7 @@ class LectureCheckSession:
         self.machine: Machine = detect_machine()
         self._orders = scheduling.orders_from_controller(config)
         self.arguments = self._read_arguments()
-        self.collection = Collection(config.rootpath, settings, self.arguments)
+        self.collection = Collection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
         self._send = scheduling.progress_sender(config)
         self._live: LiveLine | None = None
         self.runner = LectureRunner(
@@ -164,9 +164,7 @@ class LectureCheckSession:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
         """Collect lectures; a lecture that looks like a test module is a lecture only."""
         collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
-        with self.runner.library_path():
-            is_lecture = self.collection.is_lecture(file_path)
-        if not is_lecture:
+        if not self.collection.is_lecture(file_path):
             return collectors  # type: ignore[return-value]
         others = [item for item in collectors if not isinstance(item, pytest.Module)]
         return [*others, LectureFile.from_parent(parent, path=file_path)]  # type: ignore[return-value]
@@ -174,6 +172,8 @@ class LectureCheckSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect what only a folder that stands in for an oddly named file has brought in."""
+        if not self.arguments.odd:
+            return
         deselected = [item for item in items if self.arguments.deselects(item.path, _names_below_file(item))]
         if deselected:
             items[:] = [item for item in items if item not in deselected]
@@ -327,4 +327,6 @@ class LectureCheckSession:
 
 
 def _names_below_file(item: pytest.Item) -> list[str]:
-    return [node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Directory | pytest.File)]
+    return [
+        node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Directory | pytest.File)
+    ]
