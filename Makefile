@@ -1,5 +1,6 @@
 # make demo    run the lectures in fixtures/ against their recorded budgets
 # make test    run the test suite
+# make coverage  the same under coverage
 # make check   ruff, mypy for three systems, import-linter
 # make clean   remove what the others made
 #
@@ -10,7 +11,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test check clean
+.PHONY: demo test coverage check clean
 
 # The first of these that is new enough makes the environment; `make PYTHON=/path/to/python3 test` decides otherwise.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -35,8 +36,12 @@ demo: $(VENV)/.installed-fixtures
 	done; \
 	exit $$status
 
-# The plugin is imported before a coverage plugin could start, so coverage starts pytest.
+# Two at a time: most of it waits for kernels.
 test: $(VENV)/.installed-tests
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# The plugin is imported before a coverage plugin could start, so coverage starts pytest; one at a time.
+coverage: $(VENV)/.installed-tests
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report
