@@ -1,0 +1,37 @@
+from dataclasses import replace
+
+import pytest
+
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.report.declared import render_declared
+from pytest_lecturecheck.units import GIB
+
+MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="CPU", core_count=4, ram_bytes=64 * GIB)
+CONTAINED = replace(MACHINE, memory_limit_bytes=4 * GIB, memory_limit_source="container (cgroup v2 memory.max)")
+DECLARED = 24_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("machine", "line"),
+    [
+        (MACHINE, "declared memory 22.4 GiB: this run has 64 GiB"),
+        (
+            CONTAINED,
+            "declared memory 22.4 GiB: this run has only 4 GiB (limited by container (cgroup v2 memory.max)); "
+            "a lecture that needs what is declared cannot pass here",
+        ),
+        (replace(MACHINE, ram_bytes=DECLARED), "declared memory 22.4 GiB: this run has 22.4 GiB"),
+        (
+            replace(MACHINE, ram_bytes=DECLARED - 1),
+            "declared memory 24000000000 B: this run has only 23999999999 B; "
+            "a lecture that needs what is declared cannot pass here",
+        ),
+        # A limit above the machine's memory limits nothing.
+        (
+            replace(CONTAINED, memory_limit_bytes=128 * GIB),
+            "declared memory 22.4 GiB: this run has 64 GiB",
+        ),
+    ],
+)
+def test_the_machine_is_held_against_what_is_declared(machine, line):
+    assert render_declared(DECLARED, machine) == [line]
