@@ -24,7 +24,7 @@ CANNOT = "a lecture that needs what is declared cannot pass here"
         (replace(MACHINE, ram_bytes=DECLARED), "declared memory 22.4 GiB: this run has 22.4 GiB"),
         (
             replace(MACHINE, ram_bytes=DECLARED - 50_000_000),
-            "declared memory 22.35 GiB: this run has only 22.31 GiB; " + CANNOT,
+            "declared memory 22.4 GiB: this run has only 22.3 GiB; " + CANNOT,
         ),
         # A limit above the machine's memory limits nothing.
         (
