@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,15 +94,19 @@ class Results:
         ]
         return json.dumps(packed)
 
-    def take(self, text: str) -> Iterator[Entry]:
-        """Unpack entries and keep them."""
+    def unpack(self, text: str) -> list[Entry]:
+        """Unpack what :meth:`dump` has packed."""
+        entries = []
         for packed in json.loads(text):
             run = run_from_dict(packed["run"])
             verdict = verdict_from_dict(packed["verdict"])
             budget = self.budget_of(run) if self._settings.mode is Mode.CHECK else None
-            entry = Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"])
-            self.entries.append(entry)
-            yield entry
+            entries.append(Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"]))
+        return entries
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Keep entries for the summary and the reports."""
+        self.entries.extend(entries)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ class LectureCheckSession:
         self.collection = Collection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
         self._send = scheduling.progress_sender(config)
         self._live: LiveLine | None = None
+        self._waiting: dict[str, list[Entry]] = {}
         self.runner = LectureRunner(
             rootdir=config.rootpath,
             invocation_dir=config.invocation_params.dir,
@@ -243,7 +244,11 @@ class LectureCheckSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-        """Let the report carry the item's entries; as one text, which is what survives every transport."""
+        """
+        Hand the item's entries on; from a worker as one text on the report, which is what survives every transport.
+
+        Without workers the entries wait here: packing and unpacking the figures of some hundred cells takes a second.
+        """
         report: Any = yield
         if not isinstance(item, LectureItem):
             return report  # type: ignore[no-any-return]
@@ -253,17 +258,25 @@ class LectureCheckSession:
         if call.when == "call" or (call.when == "setup" and report.skipped):
             entries = item.stash.get(entry_key, [])
             if entries:
-                setattr(report, _REPORT_KEY, self.results.dump(entries))
+                if scheduling.is_worker(self.config):
+                    setattr(report, _REPORT_KEY, self.results.dump(entries))
+                else:
+                    self._waiting[report.nodeid] = entries
                 setattr(report, _STATE_KEY, self.runner.take_state_key(item.lecture_name))
         return report  # type: ignore[no-any-return]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect entries on the controller."""
-        text = getattr(report, _REPORT_KEY, None)
-        if scheduling.is_worker(self.config) or not isinstance(text, str):
+        if scheduling.is_worker(self.config):
             return
-        entries = list(self.results.take(text))
+        text = getattr(report, _REPORT_KEY, None)
+        entries = self._waiting.pop(report.nodeid, [])
+        if isinstance(text, str):
+            entries = self.results.unpack(text)
+        if not entries:
+            return
+        self.results.take(entries)
         self.memory.note(entries, str(getattr(report, _STATE_KEY, "")))
         for entry in entries:
             self.config.hook.pytest_lecturecheck_verdict(config=self.config, run=entry.run, verdict=entry.verdict)
