@@ -32,6 +32,7 @@ class Collection:
         self._suffixes = settings.suffixes
         self._known_suffixes = LECTURE_SUFFIXES | settings.suffixes
         self._exclude = settings.exclude
+        self._used_patterns: set[str] = set()
         self._arguments = arguments
         self._folders = Folders()
         # By folder, as text: hashing a Path for each of a few thousand files costs more than all the rest.
@@ -79,7 +80,18 @@ class Collection:
             relative = path.relative_to(self._rootdir).as_posix()
         except ValueError:
             relative = path.as_posix()
-        return any(fnmatch.fnmatchcase(relative, pattern) for pattern in self._exclude)
+        # A pattern without a slash is a file's name, as in .gitignore.
+        found = [
+            pattern
+            for pattern in self._exclude
+            if fnmatch.fnmatchcase(relative if "/" in pattern else path.name, pattern)
+        ]
+        self._used_patterns.update(found)
+        return bool(found)
+
+    def unused_patterns(self) -> list[str]:
+        """Give the patterns of ``--lecture-exclude`` that have left out nothing."""
+        return [pattern for pattern in self._exclude if pattern not in self._used_patterns]
 
     def book_settings(self, path: Path) -> RunSettings:
         """Give the layer of the book configuration that a lecture belongs to."""

@@ -113,6 +113,11 @@ def resolve_settings(
     return lecture.settings.over(command_line).over(file).over(book).over(DEFAULTS)
 
 
+def unreadable_run(name: str, platform: str, machine: Machine, reason: str) -> Run:
+    """Give the record of a file that could not be read as a lecture."""
+    return Run(lecture=name, platform=platform, machine=machine, outcome=Outcome.UNREADABLE, reason=reason)
+
+
 def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
     """Give the record of a lecture that is not run at all."""
     return Run(
@@ -131,4 +136,5 @@ __all__ = [
     "read_lecture",
     "resolve_settings",
     "skipped_run",
+    "unreadable_run",
 ]

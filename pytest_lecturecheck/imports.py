@@ -24,7 +24,12 @@ def library_path(*folders: Path) -> Iterator[None]:
     never hidden.
     """
     saved = sys.path[:]
-    sys.path[:] = _visible(tuple(saved), folders, os.getcwd())  # noqa: PTH109 - a key of the cache, not a path
+    try:
+        here = os.getcwd()  # noqa: PTH109 - a key of the cache, not a path
+    except OSError:
+        # The folder was removed; relative entries then lead nowhere.
+        here = ""
+    sys.path[:] = _visible(tuple(saved), folders, here)
     try:
         yield
     finally:
@@ -39,7 +44,10 @@ def _visible(entries: tuple[str, ...], folders: tuple[Path, ...], _cwd: str) -> 
 
 
 def _is_hidden(entry: str, folders: tuple[Path, ...]) -> bool:
-    path = Path(entry).absolute()
+    try:
+        path = Path(entry).absolute()
+    except OSError:
+        return True
     if entry and (
         "site-packages" in path.parts or path.is_relative_to(sys.prefix) or path.is_relative_to(sys.base_prefix)
     ):

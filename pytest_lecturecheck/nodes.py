@@ -37,6 +37,9 @@ class Runner(Protocol):
     def why_not_run(self, lecture: Lecture) -> str:
         """Say why a lecture is not run, or give an empty string."""
 
+    def unreadable(self, name: str, reason: str) -> Entry:
+        """Give the entry of a file that could not be read as a lecture."""
+
     def skip(self, lecture: Lecture, reason: str) -> Entry:
         """Give the entry of a lecture that is not run."""
 
@@ -106,7 +109,11 @@ class LectureItem(pytest.Item):
         Raises:
             LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
         """
-        self.lecture = self.session_plugin.runner.read(self.path, self.lecture_name)
+        try:
+            self.lecture = self.session_plugin.runner.read(self.path, self.lecture_name)
+        except LectureCheckError as exc:
+            self.stash[entry_key] = [self.session_plugin.runner.unreadable(self.lecture_name, str(exc))]
+            raise
         reason = self.session_plugin.runner.why_not_run(self.lecture)
         if reason:
             self.stash[entry_key] = [self.session_plugin.runner.skip(self.lecture, reason)]

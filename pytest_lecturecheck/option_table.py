@@ -112,7 +112,12 @@ OPTIONS: Final = (
         is_list=True,
         help="also take files with this ending as lectures (.qmd, .Rmd, percent scripts without a header); repeatable",
     ),
-    Option(name="exclude", metavar="GLOB", is_list=True, help="leave lectures out; repeatable"),
+    Option(
+        name="exclude",
+        metavar="GLOB",
+        is_list=True,
+        help="leave lectures out: a file's name, or a path from rootdir; repeatable",
+    ),
     Option(
         name="remember-failures",
         help="do not run a lecture again that failed before and has not changed: it fails at once, with the first "

@@ -21,8 +21,8 @@ from pytest_lecturecheck.report.json import render_json
 from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.report.terminal import render_summary
 from pytest_lecturecheck.run import Outcome, Run
-from pytest_lecturecheck.store.atomic import write_text_atomically
-from pytest_lecturecheck.store.budgets import load_folder, save_budgets
+from pytest_lecturecheck.store.atomic import locked, write_text_atomically
+from pytest_lecturecheck.store.budgets import load_budgets, load_folder, save_budgets
 from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
 from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge
 
@@ -132,16 +132,19 @@ class Results:
 
     def _record(self) -> None:
         runs = [entry.run for entry in self.entries]
-        budgets, self._changes = record(
-            self._own,
-            runs,
-            today=dt.datetime.now(dt.UTC).date(),
-            tolerance=self._settings.tolerance,
-        )
-        if budgets != self._own:
-            save_budgets(self.budget_file, budgets)
+        if not any(not _fails(entry) for entry in self.entries):
+            return
+        with locked(self.budget_file.parent):
+            # As the file stands now: another session, or a person, may have written to it since the start.
+            before = load_budgets(self.budget_file)
+            today = dt.datetime.now(dt.UTC).date()
+            budgets, self._changes = record(before, runs, today=today, tolerance=self._settings.tolerance)
+            is_changed = budgets != before
+            if is_changed:
+                save_budgets(self.budget_file, budgets)
+        if is_changed:
             self._written.append(f"budgets written to {self._shown(self.budget_file)}")
-        elif any(not _fails(entry) for entry in self.entries):
+        else:
             self._written.append(f"budgets in {self._shown(self.budget_file)} are unchanged")
 
     def _write_report(self, path: Path, machine: Machine) -> None:

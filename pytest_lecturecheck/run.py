@@ -23,6 +23,8 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed out"
     DIED = "died"
     NOT_STARTED = "not started"
+    UNREADABLE = "unreadable"
+    """The file is no lecture that could be run: broken, or without the header that its cells need."""
     NOTHING_TO_RUN = "nothing to run"
     SKIPPED = "skipped"
     STOPPED = "stopped"
@@ -235,6 +237,7 @@ class Run:
         repeat: 1-based number of this run among ``--lecture-runs``.
         cap_bytes: limit that was set for the run's processes, or ``None``.
         cap_method: how it was held ("cgroup v1", "cgroup v2", "watchdog"), or an empty string.
+        load_average: processes that wanted a core, over the last minute of the run, or ``None``.
     """
 
     lecture: str
@@ -254,6 +257,7 @@ class Run:
     repeat: int = 1
     cap_bytes: int | None = None
     cap_method: str = ""
+    load_average: float | None = None
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""

@@ -116,6 +116,11 @@ class LectureRunner:
         run = self._execution.skipped_run(lecture, self._results.platform, self._machine, reason)
         return Entry(run=run, verdict=self._results.judge(run, Policy()))
 
+    def unreadable(self, name: str, reason: str) -> Entry:
+        """Give the entry of a file that could not be read as a lecture."""
+        run = self._execution.unreadable_run(name, self._results.platform, self._machine, reason)
+        return Entry(run=run, verdict=self._results.judge(run, Policy()))
+
     def run(self, lecture: Lecture) -> Iterator[Entry]:
         """Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before."""
         settings = self._settings_of(lecture)

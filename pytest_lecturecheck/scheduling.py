@@ -21,6 +21,11 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def has_workers(config: pytest.Config) -> bool:
+    """Tell whether this process is a controller whose workers do the collecting."""
+    return config.pluginmanager.hasplugin("dsession")
+
+
 def orders_from_controller(config: pytest.Config) -> Mapping[str, Any]:
     """Give what the controller put into this worker's input; empty on a controller."""
     orders = getattr(config, "workerinput", {}).get(_KEY)

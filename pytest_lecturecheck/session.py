@@ -255,7 +255,7 @@ class LectureCheckSession:
         if call.when == "setup" and call.excinfo is not None and call.excinfo.errisinstance(LectureCheckError):
             # pytest asks an item for its failure text only when the test itself failed.
             report.longrepr = item.repr_failure(call.excinfo)
-        if call.when == "call" or (call.when == "setup" and report.skipped):
+        if call.when == "call" or (call.when == "setup" and not report.passed):
             entries = item.stash.get(entry_key, [])
             if entries:
                 if scheduling.is_worker(self.config):
@@ -313,7 +313,18 @@ class LectureCheckSession:
         shown = os.path.relpath(budget_file, self.config.rootpath)
         exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
         lines = terminal.render_header(self.platform, self.machine, self.settings.mode.value, shown if exists else None)
-        return [*lines, *self._declared_lines(), *self._tell()]
+        return [*lines, *self._budgets_above(), *self._declared_lines(), *self._tell()]
+
+    def _budgets_above(self) -> Iterator[str]:
+        """Say where budgets are when rootdir, which depends on where pytest is called, has none."""
+        folder = self.results.budget_file.parent
+        if folder.is_dir():
+            return
+        for parent in self.config.rootpath.parents:
+            if (parent / folder.name).is_dir():
+                shown = os.path.relpath(parent / folder.name, self.config.rootpath)
+                yield f"no budgets under this rootdir, but there are some in {shown}: call pytest from there"
+                return
 
     def _tell(self) -> list[str]:
         """Give what is to be said beside the results, each line once: in the header, or in the summary."""
@@ -332,6 +343,8 @@ class LectureCheckSession:
         writer = self.config.get_terminal_writer()
         lines = self.results.summary_lines(width=writer.fullwidth, colour=writer.hasmarkup)
         told = self._tell()
+        if not scheduling.has_workers(self.config):
+            told += [f"--lecture-exclude {text!r} left out nothing" for text in self.collection.unused_patterns()]
         lines = [*told, *([""] if told and lines else []), *lines]
         if lines:
             terminalreporter.section("lectures")

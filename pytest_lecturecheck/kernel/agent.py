@@ -119,7 +119,8 @@ class Agent:
             words["exit_asked"], self.exit_asked = True, False
         if threads := self._new_threads():
             words["threads"] = threads
-        if reply_content.get("status") == "error" and (line := self._error_line()) is not None:
+        is_error = reply_content.get("status") == "error"
+        if is_error and (line := self._error_line(reply_content.get("ename"))) is not None:
             words["error_line"] = line
         if self.pending_software:
             words["software"], self.pending_software = software(self.baseline_modules), False
@@ -136,9 +137,12 @@ class Agent:
             found.append((thread.name, first))
         return found
 
-    def _error_line(self) -> int | None:
+    def _error_line(self, name: Any) -> int | None:
         """Find the line of the running cell: the deepest frame of the outermost cell in the last traceback."""
         error = getattr(sys, "last_value", None)
+        if type(error).__name__ != name:
+            # Left over from an earlier cell.
+            return None
         traceback = getattr(sys, "last_traceback", None)
         cell_files = getattr(self.shell.compile, "_filename_map", {})
         cell_file, line = None, None

@@ -125,15 +125,30 @@ class Attached:
         self.request_count += 1
         return await self.client.ask(code, _AGENT_SECONDS)
 
-    async def leave(self) -> Software | None:
-        """Ask what ran in the kernel, then let its exit handlers run and the process end by itself; bounded."""
+    async def leave(self) -> tuple[Software | None, str]:
+        """
+        Ask what ran in the kernel, then let its exit handlers run and the process end by itself; bounded.
+
+        Returns:
+            What ran, or ``None``; and what went wrong at the end, or an empty string.
+        """
         if not self.has_agent or self.has_ended:
-            return None
+            return None, ""
         reply = await self._ask(f"{_AGENT_NAME}.ask_software()")
         words = reply.words.get("software") if reply is not None else None
         self.client.send(f"{_AGENT_NAME}.leave()")
-        await wait_exit(self.kernel, _EXIT_SECONDS)
-        return _software(words) if isinstance(words, dict) else None
+        has_left = await wait_exit(self.kernel, _EXIT_SECONDS)
+        return (_software(words) if isinstance(words, dict) else None), self._bad_end(has_left=has_left)
+
+    def _bad_end(self, *, has_left: bool) -> str:
+        if not has_left:
+            return f"the exit handlers of the kernel did not end within {_EXIT_SECONDS:g} s; it was killed"
+        facts = self.exit_facts
+        if facts["signal"] is not None:
+            return f"the kernel was ended by signal {facts['signal']} after the last cell, while its exit handlers ran"
+        if facts["exit_code"]:
+            return f"the kernel ended with exit code {facts['exit_code']} after the last cell"
+        return ""
 
     async def tear_down(self, ports: Ports) -> tuple[Leftover, ...]:
         """Kill whatever is left of the kernel and what came from it, and remove its files."""

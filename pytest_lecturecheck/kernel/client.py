@@ -23,12 +23,15 @@ from pytest_lecturecheck.kernel.agent import KEY
 from pytest_lecturecheck.kernel.launch import Kernel
 from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.wire import receive
+from pytest_lecturecheck.kernel.words import clean_words
 
 _SOCKET_SECONDS: Final = 0.004
 _NUDGE_SECONDS: Final = 0.25
 """How long an iopub status may be missing after its reply before the kernel is asked again."""
 _IDLE_SILENCE_SECONDS: Final = 10.0
 """How long iopub may be silent between a cell's reply and its idle status before the rest of the output is given up."""
+_LATE_OUTPUT_SECONDS: Final = 120.0
+"""How long output may go on after a cell's reply before its end is given up."""
 _KEPT_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 """Rich output kept for one lecture; what comes after is counted, not kept."""
 
@@ -175,8 +178,8 @@ class LectureClient(NotebookClient):
         if request is None or message["parent_header"].get("msg_id") != request.msg_id:
             return
         request.reply.content = message["content"]
-        request.reply.words = message.get("metadata", {}).get(KEY, {})
-        request.reply.status = message["content"].get("status", "ok")
+        request.reply.words = clean_words(message.get("metadata", {}).get(KEY))
+        request.reply.status = str(message["content"].get("status") or "missing")
         request.settle()
 
     async def _read_iopub(self) -> None:
@@ -244,14 +247,16 @@ class LectureClient(NotebookClient):
         """
         loop = asyncio.get_running_loop()
         deadline = None if seconds is None else loop.time() + seconds
+        answered_at: float | None = None
         while True:
             left = None if deadline is None else deadline - loop.time()
             if request.reply.status:
                 # Answered: only the rest of the output is missing. It may be long, so only silence ends the wait.
-                seen = request.message_count
+                seen, answered_at = request.message_count, answered_at or loop.time()
                 if await self._wait(request, _IDLE_SILENCE_SECONDS):
                     return True
-                if self.kernel.provisioner.ended.done() or request.message_count == seen:
+                is_over = loop.time() - answered_at > _LATE_OUTPUT_SECONDS or (left is not None and left <= 0)
+                if self.kernel.provisioner.ended.done() or request.message_count == seen or is_over:
                     return True
             elif left is not None and left <= 0:
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.finding import Finding, FindingKind
@@ -44,6 +44,9 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
         content = reply.content
     elif errors:
         content = errors[-1]
+    if content is None and reply.status not in {"ok", "error"}:
+        value = f"the kernel did not run the cell: its reply has the status {reply.status[:_COMMAND_CHARS]!r}"
+        return CellError(name="NotRun", value=value)
     if content is None:
         return None
     traceback = _bounded_lines(content.get("traceback") or [])
@@ -69,7 +72,9 @@ def exit_error() -> CellError:
     )
 
 
-def _bounded_lines(traceback: Iterable[Any]) -> tuple[str, ...]:
+def _bounded_lines(traceback: object) -> tuple[str, ...]:
+    if not isinstance(traceback, list | tuple):
+        return ()
     lines = [_cut(line, _LINE_CHARS) for block in traceback for line in plain(str(block)).splitlines()]
     if len(lines) <= _TRACEBACK_LINES:
         return tuple(lines)

@@ -294,7 +294,10 @@ class _LectureRun:
         attached.probe.close()
         if attached.has_ended:
             return replace(self.record, outcome=Outcome.DIED, evidence=self._evidence(None))
-        return replace(self.record, software=await attached.leave())
+        software, bad_end = await attached.leave()
+        if bad_end:
+            self.findings.append(Finding(kind=FindingKind.KERNEL, message=bad_end, fails_when_strict=True))
+        return replace(self.record, software=software, load_average=self.ports.read_load_average())
 
     async def _tear_down(self) -> Mapping[Metric, Reading]:
         readings: Mapping[Metric, Reading] = {}

@@ -64,5 +64,5 @@ class SharedMemoryWatch:
                 end = "it was removed" if gone else "it stays taken until it is unlinked"
                 message = f"left {size} ({taken}); {end}"
             else:
-                message = f"{size} ({taken}) appeared while this cell ran and is still there; nothing shows who made it"
+                message = f"{size} ({taken}) appeared while this cell ran, perhaps from another program"
             yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=appearance.cell_number)

@@ -86,7 +86,9 @@ class Traces:
         if new:
             shown = ", ".join(repr(name[:_NAME_CHARS]) for name in new[:_NAMES])
             more = f" and {len(new) - _NAMES} more" if len(new) > _NAMES else ""
-            message = f"appeared in the lecture's folder while it ran: {shown}{more}"
+            message = (
+                f"appeared in the folder while the lecture ran (from it, or from what ran beside it): {shown}{more}"
+            )
             yield Finding(kind=FindingKind.FILES, message=message)
 
 

@@ -57,27 +57,31 @@ def _read_timeout(value: object) -> float:
 def _read_cap(value: object) -> float:
     if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
         return CAP_WORDS[value.strip().lower()]
-    size = _read_declared_size(value)
-    if size <= 0:
-        msg = f"is {value!r}; expected a size of more than zero, 'auto' or 'off'"
-        raise BadValueError(msg)
-    return size
+    return _read_declared_size(value)
 
 
 def _read_declared_size(value: object) -> int:
     try:
-        return parse_size(value)
+        size = parse_size(value)
     except UnitError as exc:
         msg = f"is not a size: {exc}"
         raise BadValueError(msg) from exc
+    if size <= 0:
+        msg = f"is {value!r}; expected a size of more than zero"
+        raise BadValueError(msg)
+    return size
 
 
 def _read_declared_time(value: object) -> float:
     try:
-        return parse_duration(value)
+        seconds = parse_duration(value)
     except UnitError as exc:
         msg = f"is not a duration: {exc}"
         raise BadValueError(msg) from exc
+    if seconds <= 0:
+        msg = f"is {value!r}; expected a duration of more than zero"
+        raise BadValueError(msg)
+    return seconds
 
 
 def _read_kernel(value: object) -> str:

@@ -30,7 +30,11 @@ def matches_file(pattern: str, relative: str) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(_translate(pattern), re.DOTALL)
+    try:
+        return re.compile(_translate(pattern), re.DOTALL)
+    except re.error:
+        # A set that is none ("[?-/]") stands for itself, as in the shell.
+        return re.compile(re.escape(pattern), re.DOTALL)
 
 
 def _translate(pattern: str) -> str:

@@ -38,6 +38,9 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
         lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
     lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
+    if entry.verdict.kind is VerdictKind.OVER and entry.budget is not None:
+        cure = f"if this is meant to be so: pytest --lecture-record {entry.name}, and commit the budget file"
+        lines += _section(paint, "What to do", _bullets([cure], width, indent))
     changes = list(changes_since_recording(entry))
     shown = changes[:_CHANGES]
     if len(changes) > _CHANGES:

@@ -6,6 +6,8 @@ import contextlib
 import os
 import secrets
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -36,6 +38,27 @@ def write_text_atomically(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """
+    Hold a folder against other sessions that write to it, where the system can (not on Windows).
+
+    The folder itself is locked, so that no file is left; see flock(2).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+    else:
+        import fcntl  # noqa: PLC0415 - not there on Windows
+
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget, MetricBudget, Tolerance
@@ -19,6 +20,7 @@ from pytest_lecturecheck.units import format_fraction, format_size
 from pytest_lecturecheck.verdict.words import Comparison, Policy, VerdictKind
 
 _FAR_UNDER: Final = 2.0
+_CROWDED_FACTOR: Final = 1.25
 _IN_SIGHT_FRACTION: Final = 0.5
 _SAME_PEAK_FRACTION: Final = 0.99
 
@@ -57,7 +59,28 @@ def compare_budget(run: Run, budget: LectureBudget, policy: Policy) -> Iterator[
     """Hold a run against every limit of its budget that holds on this machine."""
     for metric_budget in budget.metrics.values():
         if metric_budget.limit is not None and is_comparable(run, budget, metric_budget):
-            yield _compare_one(run, metric_budget, metric_budget.limit, policy.tolerance)
+            found = _compare_one(run, metric_budget, metric_budget.limit, policy.tolerance)
+            yield _excuse(found, run, budget, policy.tolerance)
+
+
+def _excuse(found: Comparison, run: Run, budget: LectureBudget, tolerance: Tolerance) -> Comparison:
+    """Take back that a wall time is over its limit where the lecture computed as little as ever and lacked a core."""
+    cpu, then = run.measured(Metric.CPU), budget.metrics.get(Metric.CPU)
+    if found.kind is not VerdictKind.OVER or found.metric is not Metric.WALL or cpu is None or then is None:
+        return found
+    if run.load_average is None or run.machine is None or not then.seen or budget.metrics[Metric.WALL].hand_set:
+        return found
+    is_crowded = run.load_average > _CROWDED_FACTOR * run.machine.core_count
+    if not is_crowded or cpu.value > tolerance.limit_for(Metric.CPU, then.seen):
+        return found
+    wall = found.measured.value if found.measured is not None else 0.0
+    shown, shown_limit = Metric.WALL.format_values_apart(wall, found.limit or 0.0)
+    message = (
+        f"wall time {shown}, limit {shown_limit}: not held against it, because other processes had the cores (load "
+        f"average {run.load_average:.1f} on {run.machine.core_count} cores) and the lecture's own CPU time, "
+        f"{Metric.CPU.format_value(cpu.value)}, is as recorded"
+    )
+    return replace(found, kind=VerdictKind.NOT_MEASURED, message=message)
 
 
 def is_comparable(run: Run, budget: LectureBudget, metric_budget: MetricBudget) -> bool:

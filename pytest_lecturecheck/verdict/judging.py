@@ -19,6 +19,7 @@ _BY_OUTCOME: Final = {
     Outcome.TIMED_OUT: VerdictKind.TIMED_OUT,
     Outcome.DIED: VerdictKind.DIED,
     Outcome.NOT_STARTED: VerdictKind.DIED,
+    Outcome.UNREADABLE: VerdictKind.UNREADABLE,
     Outcome.NOTHING_TO_RUN: VerdictKind.NOTHING_TO_RUN,
     Outcome.SKIPPED: VerdictKind.SKIPPED,
     Outcome.STOPPED: VerdictKind.STOPPED,

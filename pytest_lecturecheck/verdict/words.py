@@ -25,6 +25,7 @@ class VerdictKind(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed out"
     DIED = "died"
+    UNREADABLE = "not readable"
     FAILED_BEFORE = "failed before"
     NOT_FITTING = "not fitting"
     FITS = "fits"
@@ -40,6 +41,7 @@ FAILING: Final = frozenset(
         VerdictKind.FAILED,
         VerdictKind.TIMED_OUT,
         VerdictKind.DIED,
+        VerdictKind.UNREADABLE,
         VerdictKind.FAILED_BEFORE,
         VerdictKind.NOT_FITTING,
         VerdictKind.STOPPED,

@@ -164,7 +164,14 @@ def test_a_run_with_everything_survives():
 
 
 def test_every_attribute_is_kept():
-    stated = {field.name for field in dataclasses.fields(Run)} - {"reason", "kernel_name", "started", "cap_bytes", "cap_method"}
+    stated = {field.name for field in dataclasses.fields(Run)} - {
+        "reason",
+        "kernel_name",
+        "started",
+        "cap_bytes",
+        "cap_method",
+        "load_average",
+    }
     assert set(run_to_dict(RUN)) == stated | {"schema"}
 
 

@@ -39,6 +39,7 @@ _USAGE_FRESH_SECONDS: Final = 0.005
 _MARK_SCAN_SECONDS: Final = 1.0
 _MARK_SCAN_SHARE: Final = 0.005
 _OWN_USAGE_EVERY: Final = 4
+_GROUP_EVERY: Final = 8
 _NO_COMPRESSED: Final = Unavailable(metric=Metric.PEAK_COMPRESSED, reason="the OS does not tell per process")
 _SUMMED: Final = (Metric.WALL, Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN)
 
@@ -227,12 +228,18 @@ class LinuxProbe:
             members = self._tree.read_members()
             self._members_bytes, self._process_count = members.bound_bytes, 1 + members.process_count
             self._window.child_bytes = max(self._window.child_bytes, members.largest_bytes)
-            self._group_bytes = self._read_group() if self._read_group is not None else None
-            if self._group_bytes is not None:
-                self._window.note_group(self._group_bytes)
+            self._note_group()
         elif self._process_count > 1:
             self._members_bytes, self._process_count, self._tree_bytes = 0, 1, None
             self._group_bytes = None
+        elif complete or self._sample_count % _GROUP_EVERY == 0:
+            # Pages that are written but mapped by nobody (a file in shared memory, memfd) are in no process's figures.
+            self._note_group()
+
+    def _note_group(self) -> None:
+        self._group_bytes = self._read_group() if self._read_group is not None else None
+        if self._group_bytes is not None:
+            self._window.note_group(self._group_bytes)
 
     def _read_own_usage(self) -> None:
         """Read the kernel's own counters, so that something is known when it dies."""

@@ -133,7 +133,8 @@ def footprint_reading(window: Window, instrument: Instrument) -> Reading:
     metric = Metric.PEAK_FOOTPRINT
     if window.sampled_bytes is None and window.pss_bytes is None:
         return Unavailable(metric=metric, reason=_GONE)
-    if window.had_children or not window.is_complete:
+    holds_unmapped = (window.group_bytes or 0) > window.high_bytes + instrument.tolerance_bytes
+    if window.had_children or not window.is_complete or holds_unmapped:
         return Measurement(
             metric=metric,
             value=window.floor_bytes,

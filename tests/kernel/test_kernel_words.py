@@ -1,0 +1,38 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_lecturecheck.kernel.words import clean_words
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+NAMES = st.sampled_from(["shell_lines", "threads", "breakpoints", "error_line", "exit_asked", "software", "other"])
+
+
+def test_what_the_agent_says_is_kept():
+    said = {
+        "shell_lines": [["ls", 2]],
+        "threads": [["Thread-1", 3]],
+        "breakpoints": 1,
+        "error_line": 4,
+        "exit_asked": True,
+        "software": {"python": "CPython 3", "packages": {"numpy": "2"}, "blas": ["openblas"]},
+    }
+    assert clean_words(said) == {**said, "shell_lines": [("ls", 2)], "threads": [("Thread-1", 3)]}
+
+
+@pytest.mark.parametrize(
+    "said", [5, None, [], "x", {"threads": [1, 2]}, {"shell_lines": [["a", "b", "c"]], "threads": "zz"}]
+)
+def test_what_the_agent_would_not_say_is_dropped(said):
+    assert not any(clean_words(said).values())
+
+
+@given(st.dictionaries(NAMES, ANYTHING))
+def test_anything_may_be_said(said):
+    words = clean_words(said)
+    assert all(isinstance(name, str) and isinstance(code, int) for name, code in words.get("shell_lines", []))
+    assert all(isinstance(name, str) and isinstance(request, int) for name, request in words.get("threads", []))
