@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 from typing import Final
 from unicodedata import normalize
@@ -31,7 +32,9 @@ def matches_file(pattern: str, relative: str) -> bool:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(_translate(pattern), re.DOTALL)
+        # Doubled signs inside a set are kept for later versions of re; here they are only themselves.
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            return re.compile(_translate(pattern), re.DOTALL)
     except re.error:
         # A set that is none ("[?-/]") stands for itself, as in the shell.
         return re.compile(re.escape(pattern), re.DOTALL)
