@@ -23,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 2 where something cannot be used as it is.
     """
-    parser = argparse.ArgumentParser(prog="lecturecheck", description="Check budget files and name platforms, without pytest.")
+    parser = argparse.ArgumentParser(
+        prog="lecturecheck", description="Check budget files and name platforms, without pytest."
+    )
     parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("platform", help="print this machine's platform label and what a run could have of it")

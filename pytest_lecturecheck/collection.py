@@ -80,11 +80,12 @@ class Collection:
             relative = path.relative_to(self._rootdir).as_posix()
         except ValueError:
             relative = path.as_posix()
-        # A pattern without a slash is a file's name, as in .gitignore.
+        # A pattern without a slash is also the name of a file in any folder, as in .gitignore.
         found = [
             pattern
             for pattern in self._exclude
-            if fnmatch.fnmatchcase(relative if "/" in pattern else path.name, pattern)
+            if fnmatch.fnmatchcase(relative, pattern)
+            or ("/" not in pattern and fnmatch.fnmatchcase(path.name, pattern))
         ]
         self._used_patterns.update(found)
         return bool(found)

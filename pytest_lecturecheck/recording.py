@@ -213,7 +213,11 @@ def _heaviest_cells(run: Run) -> tuple[HeavyCell, ...]:
         for cell in run.cells
         if (figure := _figure(cell.measured(Metric.PEAK_FOOTPRINT))) is not None
     ]
-    return tuple(sorted(cells, key=lambda cell: (-cell.peak_footprint_bytes, cell.number))[:HEAVIEST_COUNT])
+    # The first is the one that is charged for the peak; a later cell that only keeps it may read a few pages more.
+    charged = run.heaviest_cell()
+    first = charged.number if charged is not None else 0
+    ordered = sorted(cells, key=lambda cell: (cell.number != first, -cell.peak_footprint_bytes, cell.number))
+    return tuple(ordered[:HEAVIEST_COUNT])
 
 
 def _is_noise(old: LectureBudget, new: LectureBudget, rules: Tolerance) -> bool:

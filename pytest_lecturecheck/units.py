@@ -135,6 +135,15 @@ def format_bytes(size_bytes: float) -> str:
     return f"{math.ceil(size_bytes):,} bytes"
 
 
+def format_si(size_bytes: float) -> str:
+    """Print a size in SI units where it is a round number of those (``24 GB``), as people declare it; else nothing."""
+    for unit in ("TB", "GB", "MB"):
+        count = Fraction(size_bytes) / _SIZE_UNITS[unit]
+        if count >= 1 and (count * 10).denominator == 1:
+            return f"{float(count):g} {unit}"
+    return ""
+
+
 def format_sizes_apart(first_bytes: float, second_bytes: float) -> tuple[str, str]:
     """Print two sizes with as many digits as it takes for different sizes to look different."""
     for digits in range(3, 12):

@@ -133,6 +133,10 @@ class Agent:
             # Some of the kernel's own threads start late (pyzmq's, with the first large output).
             if thread.ident in self.baseline_threads or type(thread).__module__.partition(".")[0] in KERNEL_PACKAGES:
                 continue
+            # IPython's own event loop for scripts (%%bash) runs in a plain thread.
+            target = getattr(thread, "_target", None)
+            if str(getattr(target, "__module__", "")).startswith("asyncio"):
+                continue
             first = self.thread_cells.setdefault(thread.ident, self.request_count)
             found.append((thread.name, first))
         return found

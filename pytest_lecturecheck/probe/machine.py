@@ -103,8 +103,9 @@ def read_linux_available_memory(root: Path) -> int | None:
     return min([item for item in (available, *left) if item is not None], default=None)
 
 
-def _left(limit: MemoryLimit) -> int | None:
-    return max(0, limit.limit_bytes - limit.used_bytes) if limit.used_bytes is not None else None
+def _left(limit: MemoryLimit) -> int:
+    # What is used of a limit may be unknown; more than the limit itself can never be had.
+    return max(0, limit.limit_bytes - (limit.used_bytes or 0))
 
 
 def _usable_cores(affinity_count: int, quota_cores: float | None) -> int:

@@ -26,6 +26,7 @@ class Status:
     Attributes:
         rss_bytes: resident pages (``VmRSS``).
         high_watermark_bytes: highest resident size since exec or the last reset (``VmHWM``).
+        file_bytes: resident pages that are mapped from files, those of shared memory not among them (``RssFile``).
         swap_bytes: swapped-out anonymous pages (``VmSwap``); shared memory in swap is not in it.
         thread_count: threads of the process.
     """
@@ -34,6 +35,7 @@ class Status:
     high_watermark_bytes: int
     swap_bytes: int
     thread_count: int
+    file_bytes: int = 0
 
 
 def parse_status(text: bytes) -> Status | None:
@@ -47,6 +49,7 @@ def parse_status(text: bytes) -> Status | None:
         high_watermark_bytes=max(rss, int(match[1])) * _KIB,
         swap_bytes=(_number_after(text, b"\nVmSwap:") or 0) * _KIB,
         thread_count=_number_after(text, b"\nThreads:") or 1,
+        file_bytes=(_number_after(text, b"\nRssFile:") or 0) * _KIB,
     )
 
 

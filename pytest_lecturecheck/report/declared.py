@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.units import format_sizes_apart
+from pytest_lecturecheck.units import format_si, format_sizes_apart
 
 
 def render_declared(declared_bytes: int, machine: Machine) -> list[str]:
@@ -16,6 +16,8 @@ def render_declared(declared_bytes: int, machine: Machine) -> list[str]:
     """
     usable = machine.usable_memory_bytes
     declared_text, usable_text = format_sizes_apart(declared_bytes, usable)
+    written = format_si(declared_bytes)
+    declared_text += f" ({written})" if written else ""
     source = ""
     if machine.memory_limit_bytes is not None and machine.memory_limit_bytes <= usable:
         source = f" (limited by {machine.memory_limit_source})"

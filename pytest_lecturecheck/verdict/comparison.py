@@ -16,7 +16,7 @@ from typing import Final
 from pytest_lecturecheck.budget import LectureBudget, MetricBudget, Tolerance
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable, Unit
 from pytest_lecturecheck.run import CellRun, Run
-from pytest_lecturecheck.units import format_fraction, format_size
+from pytest_lecturecheck.units import format_fraction, format_si, format_size
 from pytest_lecturecheck.verdict.words import Comparison, Policy, VerdictKind
 
 _FAR_UNDER: Final = 2.0
@@ -36,23 +36,31 @@ def compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:
 def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:
     measured = _usable(run, metric)
     if measured is None:
-        return _not_measured(run, metric, limit, f"declared {metric.format_value(limit)}")
+        return _not_measured(run, metric, limit, f"declared {metric.format_value(limit)}{_as_written(metric, limit)}")
     cell = run.heaviest_cell(metric)
     shown, shown_limit = metric.format_values_apart(measured.value, limit)
     how = f"{metric.label}, {_method_text(measured)}{_where(metric, measured, cell)}"
-    upper = measured.upper_bound
+    upper, written = measured.upper_bound, _as_written(metric, limit)
     if measured.value > limit:
         kind, verb = VerdictKind.NOT_FITTING, "needs at least" if metric.is_memory else "took"
-        message = f"{verb} {shown} ({how}), declared {shown_limit}"
+        message = f"{verb} {shown} ({how}), declared {shown_limit}{written}"
     elif upper is not None and upper > limit:
         shown_upper, shown_limit = metric.format_values_apart(upper, limit)
         kind = VerdictKind.NOT_MEASURED
-        message = f"between {shown} and {shown_upper} ({how}), declared {shown_limit}: whether it fits cannot be told"
+        bounds = f"between {shown} and {shown_upper} ({how})"
+        message = f"{bounds}, declared {shown_limit}{written}: whether it fits cannot be told"
     else:
         kind = VerdictKind.FITS
-        message = f"{'at least ' if upper is None else ''}{shown} ({how}) fits the declared {shown_limit}"
+        at_least = "at least " if upper is None else ""
+        message = f"{at_least}{shown} ({how}) fits the declared {shown_limit}{written}"
     message += _rss_aside(run, metric)
     return Comparison(metric=metric, kind=kind, limit=limit, measured=measured, message=message, cell=cell)
+
+
+def _as_written(metric: Metric, limit: float) -> str:
+    """Give a declared size in the units that it was most likely written in."""
+    written = format_si(limit) if metric.unit is Unit.BYTES else ""
+    return f" ({written})" if written else ""
 
 
 def compare_budget(run: Run, budget: LectureBudget, policy: Policy) -> Iterator[Comparison]:

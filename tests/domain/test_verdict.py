@@ -314,7 +314,7 @@ def test_what_does_not_fit_says_what_is_needed_by_which_method_and_where():
     verdict = check(
         judge(found, None, DECLARED),
         VerdictKind.NOT_FITTING,
-        "needs at least 570 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB; "
+        "needs at least 570 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
         "peak RSS of the kernel 549 MiB",
         failed=True,
     )
@@ -330,33 +330,33 @@ def test_what_does_not_fit_says_what_is_needed_by_which_method_and_where():
         (
             figure(PEAK, 256_000_000),
             VerdictKind.FITS,
-            "244 MiB (peak footprint, exact, in code cell 2, line 12) fits the declared 244 MiB",
+            "244 MiB (peak footprint, exact, in code cell 2, line 12) fits the declared 244 MiB (256 MB)",
         ),
         (
             figure(PEAK, 256_000_001),
             VerdictKind.NOT_FITTING,
-            "needs at least 244.14063 MiB (peak footprint, exact, in code cell 2, line 12), declared 244.14062 MiB",
+            "needs at least 244.14063 MiB (peak footprint, exact, in code cell 2, line 12), declared 244.14062 MiB (256 MB)",
         ),
         (
             figure(PEAK, 100 * MIB, Method.SAMPLED),
             VerdictKind.FITS,
             (
                 "at least 100 MiB (peak footprint, sampled, a lower bound, in code cell 2, line 12) "
-                "fits the declared 244 MiB"
+                "fits the declared 244 MiB (256 MB)"
             ),
         ),
         (
             figure(PEAK, 240 * MIB, Method.BRACKET, high=250 * MIB),
             VerdictKind.NOT_MEASURED,
             (
-                "between 240 MiB and 250 MiB (peak footprint, bracket, in code cell 2, line 12), declared 244 MiB: "
-                "whether it fits cannot be told"
+                "between 240 MiB and 250 MiB (peak footprint, bracket, in code cell 2, line 12), "
+                "declared 244 MiB (256 MB): whether it fits cannot be told"
             ),
         ),
         (
             Unavailable(metric=PEAK, reason="no access"),
             VerdictKind.NOT_MEASURED,
-            "peak footprint not measured (no access), declared 244 MiB",
+            "peak footprint not measured (no access), declared 244 MiB (256 MB)",
         ),
     ],
 )
@@ -382,7 +382,7 @@ def test_a_declared_time_is_checked_on_every_machine():
 def test_declared_and_recorded_limits_that_are_exceeded_are_both_listed():
     headline = judge(run(figure(PEAK, 634 * MIB)), budget(PEAK_LIMIT), DECLARED).headline
     assert headline == (
-        "needs at least 634 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB; "
+        "needs at least 634 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
         "530 MiB to 545 MiB when recorded (3 runs)"
     )

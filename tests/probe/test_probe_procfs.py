@@ -44,7 +44,11 @@ SwapPss:              16 kB
 
 def test_status():
     assert parse_status(STATUS) == Status(
-        rss_bytes=52000 * 1024, high_watermark_bytes=61000 * 1024, swap_bytes=1024 * 1024, thread_count=13
+        rss_bytes=52000 * 1024,
+        high_watermark_bytes=61000 * 1024,
+        swap_bytes=1024 * 1024,
+        thread_count=13,
+        file_bytes=22000 * 1024,
     )
 
 

@@ -15,21 +15,21 @@ CANNOT = "a lecture that needs what is declared cannot pass here"
 @pytest.mark.parametrize(
     ("machine", "line"),
     [
-        (MACHINE, "declared memory 22.4 GiB: this run has 64 GiB"),
+        (MACHINE, "declared memory 22.4 GiB (24 GB): this run has 64 GiB"),
         (
             CONTAINED,
-            "declared memory 22.4 GiB: this run has only 4 GiB (limited by container (cgroup v2 memory.max)); "
+            "declared memory 22.4 GiB (24 GB): this run has only 4 GiB (limited by container (cgroup v2 memory.max)); "
             + CANNOT,
         ),
-        (replace(MACHINE, ram_bytes=DECLARED), "declared memory 22.4 GiB: this run has 22.4 GiB"),
+        (replace(MACHINE, ram_bytes=DECLARED), "declared memory 22.4 GiB (24 GB): this run has 22.4 GiB"),
         (
             replace(MACHINE, ram_bytes=DECLARED - 50_000_000),
-            "declared memory 22.4 GiB: this run has only 22.3 GiB; " + CANNOT,
+            "declared memory 22.4 GiB (24 GB): this run has only 22.3 GiB; " + CANNOT,
         ),
         # A limit above the machine's memory limits nothing.
         (
             replace(CONTAINED, memory_limit_bytes=128 * GIB),
-            "declared memory 22.4 GiB: this run has 64 GiB",
+            "declared memory 22.4 GiB (24 GB): this run has 64 GiB",
         ),
     ],
 )

@@ -237,8 +237,11 @@ class LinuxProbe:
             self._note_group()
 
     def _note_group(self) -> None:
-        self._group_bytes = self._read_group() if self._read_group is not None else None
-        if self._group_bytes is not None:
+        held_bytes = self._read_group() if self._read_group is not None else None
+        self._group_bytes = None
+        if held_bytes is not None and self._status is not None:
+            # The group knows no pages mapped from files. The kernel's own are added: still a lower bound.
+            self._group_bytes = held_bytes + self._status.file_bytes
             self._window.note_group(self._group_bytes)
 
     def _read_own_usage(self) -> None:
