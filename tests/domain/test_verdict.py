@@ -335,7 +335,10 @@ def test_what_does_not_fit_says_what_is_needed_by_which_method_and_where():
         (
             figure(PEAK, 256_000_001),
             VerdictKind.NOT_FITTING,
-            "needs at least 244.14063 MiB (peak footprint, exact, in code cell 2, line 12), declared 244.14062 MiB (256 MB)",
+            (
+                "needs at least 244.14063 MiB (peak footprint, exact, in code cell 2, line 12), "
+                "declared 244.14062 MiB (256 MB)"
+            ),
         ),
         (
             figure(PEAK, 100 * MIB, Method.SAMPLED),
