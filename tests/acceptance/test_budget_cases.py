@@ -130,7 +130,7 @@ def test_a_package_that_needs_more_than_it_declares(own_desk):
     session = own_desk.pytest("--lecture-budget", *declared, ".")
     assert session.code == 1
     assert session.verdict("01_prepare.ipynb")["kind"] == "fits"
-    pattern = r"needs at least 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB"
+    pattern = r"needs at least 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB \(256 MB\)"
     headline = session.failure("02_solve.ipynb").splitlines()[0]
     assert re.fullmatch(pattern, headline), headline
     assert re.search(r"^declared memory 244 MiB: this run has [\d.]+ GiB", session.text, re.MULTILINE)
