@@ -133,7 +133,7 @@ def test_a_package_that_needs_more_than_it_declares(own_desk):
     pattern = r"needs at least 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB \(256 MB\)"
     headline = session.failure("02_solve.ipynb").splitlines()[0]
     assert re.fullmatch(pattern, headline), headline
-    assert re.search(r"^declared memory 244 MiB: this run has [\d.]+ GiB", session.text, re.MULTILINE)
+    assert re.search(r"^declared memory 244 MiB \(256 MB\): this run has [\d.]+ GiB", session.text, re.MULTILINE)
     (line,) = [line for line in session.lines if line.startswith("peak footprint 5")]
     pattern = (
         r"peak footprint 5\d\d MiB in 02_solve\.ipynb, exact \(VmHWM\), within [\d.]+ [KM]iB; peak RSS 5\d\d MiB; "
