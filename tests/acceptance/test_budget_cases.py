@@ -187,3 +187,14 @@ def test_the_gate_again_with_what_failed(desk):
     assert again.code == 1
     assert list(again.runs) == ["over.ipynb"]
     assert again.lines[-1].startswith("1 failed in ")
+
+
+def test_what_was_written_to_the_file_meanwhile_stays(own_desk):
+    path = own_desk.budgets({"other.ipynb": '"2 GiB"'})
+    table = '\\n[lectures."late.ipynb"]\\npeak_footprint = "3 GiB"\\n'
+    own_desk.notebook("meanwhile.ipynb", f"with open({str(path)!r}, 'a') as file:\n    file.write('{table}')")
+    session = own_desk.pytest("--lecture-record", "--lecture-runs=1", "meanwhile.ipynb")
+    assert session.code == 0
+    text = path.read_text(encoding="utf-8")
+    assert [name in text for name in ("late.ipynb", "meanwhile.ipynb", "other.ipynb")] == [True, True, True]
+    assert '"3 GiB"' in text

@@ -1,0 +1,35 @@
+import pytest
+
+from pytest_lecturecheck.run import CellStatus, Outcome
+
+
+@pytest.mark.parametrize(
+    ("handler", "message"),
+    [
+        ("os.abort", "the kernel was ended by signal 6 after the last cell, while its exit handlers ran"),
+        (
+            "lambda: __import__('time').sleep(60)",
+            "the exit handlers of the kernel did not end within 2 s; it was killed",
+        ),
+    ],
+)
+def test_a_bad_end_after_the_last_cell_is_told(bench, handler, message):
+    run = bench.run(f"import atexit, os\natexit.register({handler})")
+    assert run.outcome is Outcome.COMPLETED
+    assert [(item.message, item.fails_when_strict) for item in run.findings] == [(message, True)]
+
+
+def test_a_cell_that_the_kernel_did_not_run_is_a_failure(bench):
+    run = bench.run(
+        "kernel = get_ipython().kernel\n"
+        "async def do_execute(*args, **known): return {'status': 'aborted'}\n"
+        "kernel.do_execute = do_execute",
+        "1 / 0",
+    )
+    assert (run.outcome, run.cells[1].status) == (Outcome.FAILED, CellStatus.FAILED)
+    assert run.cells[1].error.value == "the kernel did not run the cell: its reply has the status 'aborted'"
+
+
+def test_what_a_lecture_puts_into_the_agents_place_does_no_harm(bench):
+    run = bench.run("get_ipython().kernel.finish_metadata = lambda p, m, r: {'lecturecheck': 5}", "1")
+    assert [cell.status for cell in run.cells] == [CellStatus.OK, CellStatus.OK]
