@@ -66,6 +66,7 @@ class Workbench:
 
         self._ports = Ports(
             open_probe=open_probe,
+            open_device_probe=lambda _pid, _token: None,
             find_marked=leftovers.find_marked,
             list_shared_memory=leftovers.list_shared_memory,
             find_mapped=leftovers.find_mapped,

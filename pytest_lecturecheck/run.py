@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from pytest_lecturecheck.device import AllocatorFigures, CompileFigures, DeviceUse
 from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
@@ -83,6 +84,8 @@ class CellRun:
             raised is its peak less this level.
         error: the exception, if one was reported.
         output_extract: the beginning and end of the cell's text output, cut and marked.
+        allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
+        compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
     """
 
     number: int
@@ -93,6 +96,8 @@ class CellRun:
     start_footprint_bytes: int | None = None
     error: CellError | None = None
     output_extract: str = ""
+    allocators: tuple[AllocatorFigures, ...] = ()
+    compilation: CompileFigures | None = None
 
     def measured(self, metric: Metric) -> Measurement | None:
         """Give the measurement of ``metric``, or ``None`` where there is none."""
@@ -180,6 +185,13 @@ class Evidence:
         load_average: processes that wanted a core, over the last minute, or ``None``.
         core_count: cores that the run could use, or ``None``.
         shadowing_files: files beside the lecture that are named like a module the kernel needs to start.
+        devices: the GPUs up to the end, with who held their memory.
+        allocators: last words of the allocators inside the kernel.
+        compilation: what JAX's compiler had taken in that cell, or ``None``.
+        stack: Python frames of the kernel's main thread when a limit was exceeded, innermost first
+            ("compiler.py:362 in backend_compile").
+        session_kernel_count: kernels that the session may run at once, or ``None``.
+        environment: variables that were set for the kernel only.
     """
 
     cell_number: int | None = None
@@ -212,6 +224,12 @@ class Evidence:
     load_average: float | None = None
     core_count: int | None = None
     shadowing_files: tuple[str, ...] = ()
+    devices: tuple[DeviceUse, ...] = ()
+    allocators: tuple[AllocatorFigures, ...] = ()
+    compilation: CompileFigures | None = None
+    stack: tuple[str, ...] = ()
+    session_kernel_count: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +256,8 @@ class Run:
         cap_bytes: limit that was set for the run's processes, or ``None``.
         cap_method: how it was held ("cgroup v1", "cgroup v2", "watchdog"), or an empty string.
         load_average: processes that wanted a core, over the last minute of the run, or ``None``.
+        devices: the GPUs during the run, one for each that could be read.
+        environment: variables that were set for the kernel only, by the settings' environment or profile.
     """
 
     lecture: str
@@ -258,6 +278,8 @@ class Run:
     cap_bytes: int | None = None
     cap_method: str = ""
     load_average: float | None = None
+    devices: tuple[DeviceUse, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""

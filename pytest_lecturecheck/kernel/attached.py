@@ -18,7 +18,7 @@ from pytest_lecturecheck.kernel.launch import Kernel, start_kernel
 from pytest_lecturecheck.kernel.ports import Ports, RunPlan
 from pytest_lecturecheck.kernel.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.platform import Software
-from pytest_lecturecheck.probe.port import Probe
+from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, Probe
 from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
@@ -171,7 +171,9 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
     """
     token = secrets.token_hex(8)
     spec_name = plan.settings.kernel_name or plan.lecture.kernel_name
-    kernel = await start_kernel(spec_name, context=context, cwd=cwd, token=token, extra_env=plan.environment)
+    # A lone surrogate in a file's name has no other form in an environment.
+    environment = {**plan.environment, RUN_LECTURE_VARIABLE: plan.lecture.name.encode(errors="replace").decode()}
+    kernel = await start_kernel(spec_name, context=context, cwd=cwd, token=token, extra_env=environment)
     cap = _set_cap(plan, ports, kernel)
     if ports.warden is not None:
         folders = [kernel.folder] + ([str(cwd)] if plan.settings.run_in_temp else [])

@@ -285,8 +285,8 @@ async def start_kernel(
 def _environment(token: str, extra_env: Mapping[str, str] | None) -> dict[str, str]:
     # pytest's own variables change how ipykernel treats its output.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    env[RUN_TOKEN_VARIABLE] = token
     env.update(extra_env or {})
+    env[RUN_TOKEN_VARIABLE] = token
     return env
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from pytest_lecturecheck.kernel.teardown import FindMarked
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.probe.port import Probe, SharedSegment, Snapshot
+from pytest_lecturecheck.probe.port import DeviceProbe, Probe, SharedSegment, Snapshot
 from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
@@ -47,6 +47,8 @@ class Ports:
         open_probe: opens the measurement of a kernel, given its process id, the run's token, and what reads the bytes
         of its
             memory group, or ``None``.
+        open_device_probe: opens the measurement of the GPUs for a kernel, given its process id and the run's token;
+            ``None`` where there is no GPU.
         find_marked: finds the processes that carry the run's token.
         list_shared_memory: lists the segments of shared memory by name.
         find_mapped: tells which of these segments a living process maps: one of those given, or any for ``None``.
@@ -62,6 +64,7 @@ class Ports:
     """
 
     open_probe: Callable[[int, str, Callable[[], int | None] | None], Probe]
+    open_device_probe: Callable[[int, str], DeviceProbe | None]
     find_marked: FindMarked
     list_shared_memory: Callable[[], Mapping[str, SharedSegment]]
     find_mapped: Callable[[AbstractSet[str], Iterable[int] | None], AbstractSet[str]]

@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pytest_lecturecheck.device import DeviceUse
 from pytest_lecturecheck.metric import Metric, Reading
 
 RUN_TOKEN_VARIABLE: Final = "LECTURECHECK_RUN"  # noqa: S105 - the name of a variable, not a secret
 """Environment variable that marks every process of a run, wherever it goes in the tree of processes."""
+
+RUN_LECTURE_VARIABLE: Final = "LECTURECHECK_LECTURE"
+"""Environment variable that names the lecture in every process of a run, so that a holder of memory can be named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +75,24 @@ class Probe(Protocol):
 
     def close(self) -> Mapping[Metric, Reading]:
         """Stop reading and give the lecture's figures; safe to call twice."""
+
+
+class DeviceProbe(Protocol):
+    """The GPUs as one kernel uses them."""
+
+    def begin_cell(self) -> None:
+        """Open a cell's window."""
+
+    def end_cell(self) -> Mapping[Metric, Reading]:
+        """Close the cell's window: the ``gpu_used_bytes`` of the device where this run held most."""
+
+    def snapshot(self) -> tuple[DeviceUse, ...]:
+        """Give the devices as they stand, for evidence; works after the process has died."""
+
+    def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
+        """
+        Stop sampling after the teardown, and look once more at what is held.
+
+        Returns:
+            The lecture's readings, and one value for each device. Safe to call twice.
+        """
