@@ -256,7 +256,9 @@ class LectureCheckSession:
             # pytest asks an item for its failure text only when the test itself failed.
             report.longrepr = item.repr_failure(call.excinfo)
         if call.when == "call" or (call.when == "setup" and not report.passed):
+            # The session keeps its items; what they have found out goes its own way.
             entries = item.stash.get(entry_key, [])
+            item.stash[entry_key] = []
             if entries:
                 if scheduling.is_worker(self.config):
                     setattr(report, _REPORT_KEY, self.results.dump(entries))
@@ -274,6 +276,8 @@ class LectureCheckSession:
         entries = self._waiting.pop(report.nodeid, [])
         if isinstance(text, str):
             entries = self.results.unpack(text)
+            # pytest keeps the reports of a session.
+            delattr(report, _REPORT_KEY)
         if not entries:
             return
         self.results.take(entries)
