@@ -16,6 +16,7 @@ from pytest_lecturecheck.kernel.cgroup import make_group
 from pytest_lecturecheck.kernel.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.launch import Kernel, start_kernel
 from pytest_lecturecheck.kernel.ports import Ports, RunPlan
+from pytest_lecturecheck.kernel.scope import start_scope
 from pytest_lecturecheck.kernel.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.platform import Software
 from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, Probe
@@ -196,8 +197,8 @@ def _set_cap(plan: RunPlan, ports: Ports, kernel: Kernel) -> Cap | None:
     if group is not None and not group.add(kernel.pid):
         group.remove()
         group = None
-    kernel.group = group
-    return Cap(limit_bytes=limit, group=group, is_chosen=is_chosen)
+    kernel.group = group or start_scope(kernel.token, kernel.pid, limit)
+    return Cap(limit_bytes=limit, group=kernel.group, is_chosen=is_chosen)
 
 
 @functools.cache

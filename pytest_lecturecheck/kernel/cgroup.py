@@ -99,6 +99,15 @@ def _own_groups(proc_root: Path, sys_root: Path) -> list[tuple[int, Path]]:
     return groups
 
 
+def version_2_folder(pid: int, *, proc_root: Path, sys_root: Path) -> Path | None:
+    """Give the folder of a process's group in the version 2 tree, or ``None`` where it is in none."""
+    mount = next((root for root in (sys_root, sys_root / "unified") if (root / "cgroup.controllers").exists()), None)
+    for line in (_read(proc_root / str(pid) / "cgroup") or "").splitlines():
+        if line.startswith("0::") and mount is not None:
+            return mount / line[3:].lstrip("/")
+    return None
+
+
 def _set_limit(group: MemoryGroup) -> bool:
     limit = str(group.limit_bytes)
     if group.version == 1:
