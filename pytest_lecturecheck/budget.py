@@ -112,6 +112,47 @@ class MetricBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FigureBudget:
+    """
+    What is known and allowed for one figure that a lecture reports. Its limits are set by hand only.
+
+    Attributes:
+        name: the figure's name.
+        at_least: lowest value allowed (inclusive), or ``None``.
+        limit: highest value allowed (inclusive), or ``None``.
+        seen: the figures of the recorded runs, in order.
+        unit: their unit as the lecture reported it, or an empty string.
+    """
+
+    name: str
+    at_least: float | None = None
+    limit: float | None = None
+    seen: tuple[float, ...] = ()
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        """
+        Keep out limits that nothing could exceed, or nothing could meet.
+
+        Raises:
+            ValueError: a number that is not finite, or a lower limit above the upper one.
+        """
+        limits = [value for value in (self.at_least, self.limit) if value is not None]
+        for value in (*limits, *self.seen):
+            if not math.isfinite(value):
+                msg = f"{self.name} = {value!r} cannot be a figure or a limit: expected a finite number"
+                raise ValueError(msg)
+        if limits != sorted(limits):
+            msg = f"{self.name}: at_least = {self.at_least!r} is above limit = {self.limit!r}"
+            raise ValueError(msg)
+
+    @property
+    def has_limit(self) -> bool:
+        """Tell whether there is anything to hold a figure against."""
+        return self.at_least is not None or self.limit is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeavyCell:
     """One of the heaviest cells when the lecture was recorded: its number, source line and peak footprint."""
 
@@ -129,6 +170,7 @@ class LectureBudget:
         lecture: the lecture's name (POSIX path from rootdir, NFC).
         variant: the variant's name.
         metrics: budgets by metric.
+        figures: budgets of the figures that the lecture reports, by name.
         run_count: number of runs recorded.
         recorded: day of recording, or ``None`` for budgets written by hand.
         heaviest: heaviest cells then, heaviest first.
@@ -139,6 +181,7 @@ class LectureBudget:
     lecture: str
     variant: str = DEFAULT_VARIANT
     metrics: Mapping[Metric, MetricBudget] = field(default_factory=dict)
+    figures: Mapping[str, FigureBudget] = field(default_factory=dict)
     run_count: int = 0
     recorded: dt.date | None = None
     heaviest: tuple[HeavyCell, ...] = ()

@@ -28,6 +28,9 @@ class FindingKind(StrEnum):
     WARNING = "warning"
     MEASURE = "measure"
     KERNEL = "kernel"
+    GPU = "gpu"
+    FIGURE = "figure"
+    """A figure that the lecture reported and that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_lecturecheck.budget import (
     LIMITED_BY_DEFAULT,
@@ -16,6 +16,7 @@ from pytest_lecturecheck.budget import (
     PlatformBudgets,
     Tolerance,
 )
+from pytest_lecturecheck.figure_recording import FigureChange, are_figures_noise, figure_changes, record_figures
 from pytest_lecturecheck.metric import Measurement, Method, Metric
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.run import Outcome, Run
@@ -95,9 +96,12 @@ class BudgetChange:
         return f"{old_text} -> {new_text}{percent}"
 
 
+Change: TypeAlias = BudgetChange | FigureChange
+
+
 def record(
     budgets: PlatformBudgets, runs: Sequence[Run], *, today: dt.date, tolerance: Tolerance | None = None
-) -> tuple[PlatformBudgets, list[BudgetChange]]:
+) -> tuple[PlatformBudgets, list[Change]]:
     """
     Record the runs of this platform.
 
@@ -112,10 +116,11 @@ def record(
         tolerance: the rules by which limits are derived from now on; ``None`` keeps those of ``budgets``.
 
     Returns:
-        The new budgets, and what changed, by lecture, variant and metric.
+        The new budgets, and what changed, by lecture, variant and metric; after the metrics the lecture's own figures.
     """
     rules = budgets.tolerance if tolerance is None else tolerance
-    entries, changes = dict(budgets.lectures), []
+    entries = dict(budgets.lectures)
+    changes: list[Change] = []
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.repeat):
         if run.platform == budgets.platform:
@@ -132,6 +137,9 @@ def record(
         untouched = key in recorded and base is None and old is not None and _is_noise(old, new, rules)
         if key in recorded or base is not None:
             changes += _changes(old, new, rules, groups[key] if key in recorded else None, is_untouched=untouched)
+        if key in recorded:
+            figures = old.figures if old is not None else {}
+            changes += figure_changes(key, figures, new.figures, groups[key], is_untouched=untouched)
         if not untouched:
             entries[key] = new
     return replace(budgets, lectures=entries, tolerance=rules), changes
@@ -172,6 +180,7 @@ def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, tod
     return replace(
         old,
         metrics=metrics,
+        figures=record_figures(old.figures, runs),
         run_count=len(runs),
         recorded=today,
         heaviest=_heaviest_cells(heaviest_run),
@@ -225,6 +234,8 @@ def _is_noise(old: LectureBudget, new: LectureBudget, rules: Tolerance) -> bool:
     if old.recorded is None or old.run_count != new.run_count or old.software != new.software:
         return False
     if _rounded(old.machine) != _rounded(new.machine) or old.metrics.keys() != new.metrics.keys():
+        return False
+    if not are_figures_noise(old.figures, new.figures):
         return False
     places = [[(cell.number, cell.line) for cell in entry.heaviest[:1]] for entry in (old, new)]
     return places[0] == places[1] and all(

@@ -14,7 +14,7 @@ from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.recording import BudgetChange, record
+from pytest_lecturecheck.recording import Change, record
 from pytest_lecturecheck.report.budget_diff import render_changes
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.json import render_json
@@ -50,7 +50,7 @@ class Results:
         self._own = self._all.get(platform) or PlatformBudgets(platform=platform)
         self.entries: list[Entry] = []
         self._written: list[str] = []
-        self._changes: Sequence[BudgetChange] = ()
+        self._changes: Sequence[Change] = ()
 
     # -- judging ------------------------------------------------------------------------------------------------------
 

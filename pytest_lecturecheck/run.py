@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from pytest_lecturecheck.device import AllocatorFigures, CompileFigures, DeviceUse
+from pytest_lecturecheck.figure import Figure
 from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
@@ -86,6 +87,7 @@ class CellRun:
         output_extract: the beginning and end of the cell's text output, cut and marked.
         allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
         compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
+        figures: what the cell reported of itself by name, the last report of each name.
     """
 
     number: int
@@ -98,6 +100,7 @@ class CellRun:
     output_extract: str = ""
     allocators: tuple[AllocatorFigures, ...] = ()
     compilation: CompileFigures | None = None
+    figures: tuple[Figure, ...] = ()
 
     def measured(self, metric: Metric) -> Measurement | None:
         """Give the measurement of ``metric``, or ``None`` where there is none."""
@@ -192,6 +195,7 @@ class Evidence:
             ("compiler.py:362 in backend_compile").
         session_kernel_count: kernels that the session may run at once, or ``None``.
         environment: variables that were set for the kernel only.
+        lecture: name of the lecture, or an empty string.
     """
 
     cell_number: int | None = None
@@ -230,6 +234,7 @@ class Evidence:
     stack: tuple[str, ...] = ()
     session_kernel_count: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    lecture: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +294,16 @@ class Run:
         """Give the lecture-level measurement of ``metric``, or ``None``."""
         reading = self.readings.get(metric)
         return reading if isinstance(reading, Measurement) else None
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Give the figures that the lecture reported, by name; of several reports of one name the last one."""
+        return {figure.name: figure for cell in self.cells for figure in cell.figures}
+
+    def reporting_cell(self, name: str) -> CellRun | None:
+        """Give the cell whose report of a figure counts, or ``None`` where none reported it."""
+        cells = [cell for cell in self.cells if any(figure.name == name for figure in cell.figures)]
+        return cells[-1] if cells else None
 
     def heaviest_cell(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> CellRun | None:
         """

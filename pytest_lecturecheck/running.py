@@ -134,7 +134,7 @@ class LectureRunner:
             if entry.verdict.failed and state is not None:
                 self._state_keys[lecture.name] = state.key()
             yield entry
-            if entry.verdict.failed and entry.verdict.kind is not VerdictKind.OVER:
+            if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
                 break
 
     def _run_once(self, lecture: Lecture, settings: RunSettings, repeat: int) -> Entry:

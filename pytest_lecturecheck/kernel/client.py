@@ -21,6 +21,7 @@ from nbclient.exceptions import CellExecutionComplete
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent import KEY
 from pytest_lecturecheck.kernel.launch import Kernel
+from pytest_lecturecheck.kernel.lecture_figures import ReportedFigures
 from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.wire import receive
 from pytest_lecturecheck.kernel.words import clean_words
@@ -103,6 +104,7 @@ class LectureClient(NotebookClient):
         self.keep_outputs = keep_outputs
         self.text = BoundedText()
         self.errors: list[Any] = []
+        self.figures = ReportedFigures()
         self._kept_bytes = 0
         self.dropped_output_count = 0
         self._request: Request | None = None
@@ -198,6 +200,7 @@ class LectureClient(NotebookClient):
                 if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                     raise CellExecutionComplete  # noqa: TRY301 - the word nbclient uses for it
             else:
+                self.figures.take(message)
                 self.process_message(message, request.cell, request.index)
         except CellExecutionComplete:
             request.reply.idle_seen = True

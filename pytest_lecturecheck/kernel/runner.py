@@ -240,6 +240,8 @@ class _LectureRun:
             error = exit_error()
         text = client.text
         self.findings.extend(cell_findings(cell, reply, is_cut=text.is_cut, raised=error is not None, output=text.text))
+        figures, faults = client.figures.end_cell(cell)
+        self.findings.extend(faults)
         status = CellStatus.OK
         if error is not None:
             status = CellStatus.FAILED
@@ -247,7 +249,7 @@ class _LectureRun:
                 status = CellStatus.EXPECTED_ERROR
             elif self.plan.settings.allow_errors:
                 status = CellStatus.ALLOWED_ERROR
-        result = _cell_run(cell, status, error=error, **_figures(measured, attached))
+        result = _cell_run(cell, status, error=error, figures=figures, **_figures(measured, attached))
         if status is not CellStatus.FAILED:
             return result, None
         evidence = replace(self._evidence(cell, measured), error=error, line=line_of_error(cell, error))

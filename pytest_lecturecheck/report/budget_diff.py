@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.figure_recording import FigureChange
 from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.recording import BudgetChange
+from pytest_lecturecheck.recording import BudgetChange, Change
 from pytest_lecturecheck.report.figures import NO_FIGURE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
@@ -23,7 +24,7 @@ _COLUMNS: Final = (
 )
 
 
-def render_changes(changes: Sequence[BudgetChange], *, width: int = 80, colour: bool = False) -> list[str]:
+def render_changes(changes: Sequence[Change], *, width: int = 80, colour: bool = False) -> list[str]:
     """
     Render what recording changes: old and new limit and highest figure for each metric, then what needs a look.
 
@@ -37,14 +38,33 @@ def render_changes(changes: Sequence[BudgetChange], *, width: int = 80, colour: 
     if not changes:
         return ["no budget changes"]
     paint = Paint(colour=colour)
-    listed = [change for change in changes if not change.is_untouched]
+    metrics = [change for change in changes if isinstance(change, BudgetChange)]
+    listed = [change for change in metrics if not change.is_untouched]
+    figures = [change for change in changes if isinstance(change, FigureChange) and not change.is_untouched]
     lines = []
     if listed:
         heading, *rows = render_table(
             _COLUMNS, [_row(change) for change in listed], width=width, paint=paint, indent=_INDENT
         )
         lines = [heading, *_grouped(listed, rows, width, paint), ""]
-    return lines + wrap(_count_text(changes), width)
+    if figures:
+        lines += [*_figure_lines(figures, width, paint), ""]
+    return lines + wrap(_count_text(metrics) or "no limit changed", width)
+
+
+def _figure_lines(changes: Sequence[FigureChange], width: int, paint: Paint) -> Iterator[str]:
+    """Give a line for each figure that a lecture reports, below the lecture's name; a warning has a line of its own."""
+    yield paint(Tone.DIM, f"{_INDENT}reported by the lectures")
+    name = None
+    for change in changes:
+        if name != _name(change):
+            name = _name(change)
+            yield paint(Tone.TITLE, fit_middle(name, width))
+        yield from wrap(one_line(change.summary), width, first=_INDENT, rest=_INDENT * 2)
+        if change.warning:
+            yield from (
+                paint(Tone.WARN, line) for line in wrap(change.warning, width, first=_INDENT * 2, rest=_INDENT * 2)
+            )
 
 
 def _grouped(changes: Sequence[BudgetChange], rows: Sequence[str], width: int, paint: Paint) -> Iterator[str]:
@@ -59,7 +79,7 @@ def _grouped(changes: Sequence[BudgetChange], rows: Sequence[str], width: int, p
             yield from (paint(Tone.WARN, line) for line in wrap(warning, width, first=_INDENT * 2, rest=_INDENT * 2))
 
 
-def _name(change: BudgetChange) -> str:
+def _name(change: Change) -> str:
     return one_line(f"{change.lecture} [{change.variant}]" if change.variant else change.lecture)
 
 

@@ -49,9 +49,9 @@ class Entry:
         evidence = self.run.evidence
         if evidence is not None and evidence.cell_number is not None:
             return next((cell for cell in self.run.cells if cell.number == evidence.cell_number), None)
-        if self.verdict.kind not in {VerdictKind.OVER, VerdictKind.NOT_FITTING}:
+        if self.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING}:
             return None
-        exceeded = (item.cell for item in self.verdict.comparisons if item.kind is self.verdict.kind)
+        exceeded = (item.cell for item in self.verdict.compared if item.kind is self.verdict.kind)
         return next((cell for cell in exceeded if cell is not None), None)
 
     @property

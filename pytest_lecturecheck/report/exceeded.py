@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.figure import format_figure, format_figure_range, format_figures_apart
 from pytest_lecturecheck.metric import Metric, Unit
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import (
@@ -20,9 +21,9 @@ from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line, wrap
 from pytest_lecturecheck.run import CellRun
 from pytest_lecturecheck.units import format_fraction, format_size
-from pytest_lecturecheck.verdict import Comparison, VerdictKind
+from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
 
-_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.NOT_FITTING})
+_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 _HEAVIEST: Final = 5
 _CHANGES: Final = 12
@@ -33,19 +34,29 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     title = [paint(Tone.TITLE, row) for row in wrap(_comparison_title(entry), width)]
     lines = [*title, *_comparisons(entry, width, paint, indent)]
     exceeded = [item.metric for item in entry.verdict.comparisons if item.kind in _EXCEEDED]
-    if any(metric.unit is Unit.BYTES for metric in exceeded) or not exceeded:
+    figures = [item.name for item in entry.verdict.figures if item.kind in _EXCEEDED]
+    if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or figures):
         lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
         lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
     lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
-    if entry.verdict.kind is VerdictKind.OVER and entry.budget is not None:
-        cure = f"if this is meant to be so: pytest --lecture-record {entry.name}, and commit the budget file"
-        lines += _section(paint, "What to do", _bullets([cure], width, indent))
+    lines += _section(paint, "What to do", _bullets(list(_cures(entry, figures)), width, indent))
     changes = list(changes_since_recording(entry))
     shown = changes[:_CHANGES]
     if len(changes) > _CHANGES:
         shown.append(f"and {len(changes) - _CHANGES} more")
     return lines + _section(paint, "Changed since the budget was recorded", _bullets(shown, width, indent))
+
+
+def _cures(entry: Entry, figures: Sequence[str]) -> Iterator[str]:
+    """Say what to do where what was exceeded is a budget; ``figures`` names what the lecture reported."""
+    if entry.budget is None:
+        return
+    if any(item.kind is VerdictKind.OVER for item in entry.verdict.comparisons):
+        yield f"if this is meant to be so: pytest --lecture-record {entry.name}, and commit the budget file"
+    if figures:
+        names = ", ".join(figures)
+        yield f"if this is meant to be so: change by hand the limit of {names} in the budget file; recording keeps it"
 
 
 def _section(paint: Paint, title: str, rows: Sequence[str]) -> list[str]:
@@ -77,6 +88,7 @@ def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[st
         Column(title="when recorded", optional=True),
     )[: 5 if entry.budget is not None else 4]
     rows = [_comparison_row(entry, item)[: len(columns)] for item in entry.verdict.comparisons]
+    rows += [_figure_row(entry, item)[: len(columns)] for item in entry.verdict.figures]
     return render_table(columns, rows, width=width, paint=paint, indent=indent)
 
 
@@ -103,6 +115,21 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
         Field(verdict, tone),
         Field(NO_FIGURE if declared else _seen_text(entry, metric)),
     )
+
+
+def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
+    limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least)}"]
+    limits += [] if item.limit is None else [format_figure(item.limit)]
+    shown, tone = NO_FIGURE, Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    if item.figure is not None:
+        exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)
+        against = item.figure.value if exceeded is None else exceeded
+        shown, shown_limit = format_figures_apart(item.figure.value, against, item.figure.unit)
+        if exceeded is not None:
+            limits = [f"at least {shown_limit}" if item.kind is VerdictKind.UNDER else shown_limit]
+    found = entry.budget.figures.get(item.name) if entry.budget is not None else None
+    seen = format_figure_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
+    return (Field(item.name), Field(shown, tone), Field(", ".join(limits)), Field(item.kind.value, tone), Field(seen))
 
 
 def _seen_text(entry: Entry, metric: Metric) -> str:
@@ -197,6 +224,7 @@ def _method_texts(entry: Entry) -> Iterator[str]:
         if found is not None and found.method is not None and found.method is not item.measured.method:
             text += f"; when recorded: {found.method.value}"
         yield text
+    yield from (one_line(item.message) for item in entry.verdict.figures if item.kind is VerdictKind.NOT_MEASURED)
     machine = entry.run.machine
     if machine is not None:
         yield f"machine: {one_line(machine.text)}"

@@ -62,7 +62,7 @@ def render_failure(
     rows = source_lines or (evidence.source.rstrip("\n").split("\n") if evidence is not None else [])
     lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, width, paint)]
     lines += _after_blank(_excerpt(entry, rows, width, paint))
-    if any(item.kind is entry.verdict.kind for item in entry.verdict.comparisons):
+    if any(item.kind is entry.verdict.kind for item in entry.verdict.compared):
         lines += _after_blank(render_exceeded(entry, width=width, paint=paint, indent=_INDENT))
     for title, body in _sections(entry, width, paint, verbosity):
         lines += _after_blank([paint(Tone.TITLE, title), *body] if body else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.figure import format_figure
 from pytest_lecturecheck.metric import Measurement, Method, Metric
 from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.report.entry import Entry
@@ -41,6 +42,20 @@ def method_text(measured: Measurement) -> str:
     if measured.tolerance:
         text += f", within {measured.metric.format_value(measured.tolerance)}"
     return text
+
+
+def figures_text(entry: Entry) -> str:
+    """Print what a lecture reported of itself, with the limits it was held against (``speedup 1.67 x (>= 1.5)``)."""
+    compared = {item.name: item for item in entry.verdict.figures}
+    parts = []
+    for figure in entry.run.figures.values():
+        item, limits = compared.get(figure.name), []
+        if item is not None and item.at_least is not None:
+            limits.append(f">= {format_figure(item.at_least)}")
+        if item is not None and item.limit is not None:
+            limits.append(f"<= {format_figure(item.limit)}")
+        parts.append(figure.text + (f" ({', '.join(limits)})" if limits else ""))
+    return one_line(", ".join(parts))
 
 
 def value_text(cell: CellRun, metric: Metric) -> str:

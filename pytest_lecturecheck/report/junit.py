@@ -18,6 +18,7 @@ def properties(entry: Entry) -> list[tuple[str, str]]:
 
     ``lecturecheck.<metric>`` is the figure in the unit that the metric's name states, ``.method`` how it was had,
     ``.high`` the upper end of a bracket, ``.limit`` what it was held against, ``.unavailable`` why there is no figure.
+    ``lecturecheck.figure.<name>`` is a figure that the lecture reported, with ``.unit``, ``.at_least`` and ``.limit``.
     """
     return [(f"{_PREFIX}.{name}", one_line(value)) for name, value in _pairs(entry)]
 
@@ -47,6 +48,21 @@ def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:
         limit = limits.get(metric)
         if limit is not None:
             yield f"{metric.value}.limit", _number(metric, limit)
+    yield from _figure_pairs(entry)
+
+
+def _figure_pairs(entry: Entry) -> Iterator[tuple[str, str]]:
+    for figure in entry.run.figures.values():
+        yield f"figure.{figure.name}", repr(figure.value)
+        if figure.unit:
+            yield f"figure.{figure.name}.unit", figure.unit
+    for item in entry.verdict.figures:
+        if item.at_least is not None:
+            yield f"figure.{item.name}.at_least", repr(item.at_least)
+        if item.limit is not None:
+            yield f"figure.{item.name}.limit", repr(item.limit)
+        if item.figure is None:
+            yield f"figure.{item.name}.unavailable", "not reported"
 
 
 def _reading_pairs(metric: Metric, reading: Reading) -> Iterator[tuple[str, str]]:

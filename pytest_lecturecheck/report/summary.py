@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from pytest_lecturecheck.metric import Measurement, Metric
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import NO_FIGURE, method_text, plural
+from pytest_lecturecheck.report.figures import NO_FIGURE, figures_text, method_text, plural
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
@@ -103,6 +103,7 @@ def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
         ("Verdicts", _verdict_groups(entries)),
         ("Notes", _note_groups(entries)),
         ("Findings", _finding_groups(entries)),
+        ("Reported by the lectures", _figure_groups(entries)),
     )
     return [(title, groups) for title, groups in titled if groups]
 
@@ -132,6 +133,10 @@ def _finding_groups(entries: Iterable[Entry]) -> list[Group]:
         for entry in entries
         for item in entry.run.findings
     )
+
+
+def _figure_groups(entries: Iterable[Entry]) -> list[Group]:
+    return _group((figures_text(entry), entry.name) for entry in entries if entry.run.figures)
 
 
 def _group(pairs: Iterable[tuple[str, str]]) -> list[Group]:

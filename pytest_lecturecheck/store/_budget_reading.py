@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.budget import FigureBudget, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.errors import BudgetFileError
+from pytest_lecturecheck.figure import NAME
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.store._budget_values import (
     ENTRY,
+    FIGURE,
+    FIGURES,
     MACHINE,
     MACHINE_REQUIRED,
     METRICS,
@@ -201,14 +204,13 @@ class _Reader:
                 shown = show_value(piece.text.strip().split("\n", 1)[0])
                 example = 'expected for example peak_footprint = "512 MiB"'
                 self.add(piece.line, path, f"{shown} is not TOML ({piece.reason}); {example}")
-            elif piece.kind is Kind.PAIR and len(piece.path) > 1:
-                inside = f"{show_path(piece.path[:1])} = {{ {show_path(piece.path[1:])} = ... }}"
-                self.add(piece.line, (*path, *piece.path), f"dotted key; write a table, or {inside}")
+            elif piece.kind is Kind.PAIR and (problem := _key_problem(piece.path, path)):
+                self.add(piece.line, (*path, *piece.path), problem)
             elif piece.kind is Kind.PAIR:
-                key = piece.path[0]
-                _, first = values.setdefault(key, (piece.value, piece.line))
+                _, first = values.setdefault(key_of(piece.path), (piece.value, piece.line))
                 if first != piece.line:
-                    self.add(piece.line, (*path, key), f"this key is there twice (first in line {first}); keep one")
+                    place = (*path, *piece.path)
+                    self.add(piece.line, place, f"this key is there twice (first in line {first}); keep one")
         return values
 
     def check_head(self, values: _Values, platform: str) -> None:
@@ -256,7 +258,9 @@ class _Reader:
         tolerance: Tolerance,
         known: tuple[Mapping[str, Machine | None], Mapping[str, Software]],
     ) -> tuple[LectureBudget, tuple[str | None, str | None]]:
-        stated = self.read_values(path, values, ENTRY, tuple(METRICS))
+        own = {key: stated_at for key, stated_at in values.items() if key.startswith(f"{FIGURES}.")}
+        other = {key: stated_at for key, stated_at in values.items() if key not in own}
+        stated = self.read_values(path, other, ENTRY, (*METRICS, f"{FIGURES}.NAME"))
         machines, software = known
         references = stated.get("machine"), stated.get("software")
         for key, tables, group in (("machine", machines, "machines"), ("software", software, "software")):
@@ -272,8 +276,32 @@ class _Reader:
         for key, metric in METRICS.items():
             if key in values and (budget := self.read_metric((*path, key), metric, values[key], tolerance)):
                 metrics[metric] = budget
+        figures = {}
+        for key, stated_at in own.items():
+            name = key.removeprefix(f"{FIGURES}.")
+            if (figure := self.read_figure((*path, FIGURES, name), name, stated_at)) is not None:
+                figures[name] = figure
         lecture, variant = entry_key(path) or ("", "")
-        return LectureBudget(lecture=lecture, variant=variant, metrics=metrics, **stated), references
+        return LectureBudget(lecture=lecture, variant=variant, metrics=metrics, figures=figures, **stated), references
+
+    def read_figure(self, path: Path, name: str, stated_at: tuple[Any, int]) -> FigureBudget | None:
+        value, line = stated_at
+        if NAME.fullmatch(name) is None:
+            expected = "expected lower-case letters, digits and underscores, a letter first, at most 41 characters"
+            self.add(line, path, f"{show_value(name)} is no name of a figure; {expected}")
+            return None
+        if not isinstance(value, dict):
+            example = "for example { at_least = 1.5 } or { limit = 1e-12 }"
+            self.add(line, path, f"found {show_value(value)}; expected a table, {example}")
+            return None
+        if not value.keys() & {"at_least", "limit"} and not value.get("seen"):
+            self.add(line, path, "neither a limit nor figures seen; expected at_least, limit or seen")
+        stated = self.read_values(path, {key: (item, line) for key, item in value.items()}, FIGURE)
+        try:
+            return FigureBudget(name=name, **stated)
+        except ValueError as error:
+            self.add(line, path, str(error))
+            return None
 
     def read_metric(
         self, path: Path, metric: Metric, stated_at: tuple[Any, int], tolerance: Tolerance
@@ -305,6 +333,25 @@ class _Reader:
             method=stated.get("method"),
             hand_set=limit is not None and (by_hand or not is_derived(metric, limit, seen, tolerance)),
         )
+
+
+def key_of(path: Path) -> str:
+    """Give the key of a statement: ``wall``, or ``figures.speedup`` for what a lecture reports."""
+    return ".".join(path)
+
+
+def _key_problem(path: Path, table: Path) -> str:
+    """Say why a key is not understood as it is written, or nothing."""
+    in_entry = entry_key(table) is not None
+    is_figure = in_entry and path[0] == FIGURES
+    if len(path) == 1:
+        quoted = in_entry and path[0].startswith(f"{FIGURES}.")
+        return f"one key in quotes; write {FIGURES}.NAME without quotes" if quoted else ""
+    kept = 2 if is_figure else 1
+    if len(path) == kept:
+        return ""
+    inside = f"{show_path(path[:kept])} = {{ {show_path(path[kept:])} = ... }}"
+    return f"dotted key; write {inside}" if is_figure else f"dotted key; write a table, or {inside}"
 
 
 def is_derived(metric: Metric, limit: float, seen: Sequence[float], tolerance: Tolerance) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.budget import HeavyCell, MetricBudget
 from pytest_lecturecheck.errors import UnitError
+from pytest_lecturecheck.figure import UNIT
 from pytest_lecturecheck.metric import Method, Metric, Unit
 from pytest_lecturecheck.store._toml_text import quote
 from pytest_lecturecheck.units import parse_duration, parse_size
@@ -23,6 +24,7 @@ PACKAGE: Final = re.compile(r"([A-Za-z0-9._-]+)==(.*)", re.DOTALL)
 # Nothing runs without these, so a limit of zero is a slip of the pen; "no swap" or "no GPU" are real limits.
 _NEVER_ZERO: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.WALL, Metric.CPU})
 _LONGEST_SHOWN: Final = 60
+_LARGEST_WHOLE: Final = 2**53
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -101,6 +103,30 @@ def read_figures(metric: Metric, value: object) -> tuple[float, ...]:
     if not isinstance(value, list):
         raise _fault(value, "a list of the figures seen")
     return tuple(read_quantity(metric.unit, item) for item in value)
+
+
+def read_finite(value: object) -> float:
+    """Read a number of either sign."""
+    # A whole number beyond this has digits that a float would lose without a word.
+    if type(value) is int and abs(value) <= _LARGEST_WHOLE:
+        return float(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise _fault(value, "a finite number without quotes, for example 1.5 or 1e-12")
+
+
+def read_finites(value: object) -> tuple[float, ...]:
+    """Read a list of numbers of either sign."""
+    if not isinstance(value, list):
+        raise _fault(value, "a list of the figures seen")
+    return tuple(read_finite(item) for item in value)
+
+
+def read_unit(value: object) -> str:
+    """Read the unit of a lecture's figure."""
+    if not isinstance(value, str) or UNIT.fullmatch(value) is None:
+        raise _fault(value, "a short text such as 's' or 'x'")
+    return value
 
 
 def check_hand_set(budget: MetricBudget) -> None:
@@ -201,6 +227,14 @@ ENTRY: Final[Table] = {
     "heaviest_cells": ("heaviest", _read_cells),
 }
 METRICS: Final = {metric.key: metric for metric in Metric}
+FIGURES: Final = "figures"
+"""The first part of the dotted keys that hold what a lecture reports (``figures.speedup``)."""
+FIGURE: Final[Table] = {
+    "at_least": ("at_least", read_finite),
+    "limit": ("limit", read_finite),
+    "seen": ("seen", read_finites),
+    "unit": ("unit", read_unit),
+}
 
 
 def metric_table(metric: Metric) -> Table:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.budget import FigureBudget, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.errors import UnitError
 from pytest_lecturecheck.metric import Metric, Unit
 from pytest_lecturecheck.platform import Machine, Software
@@ -23,18 +23,20 @@ from pytest_lecturecheck.store._budget_reading import (
     Path,
     entry_key,
     is_derived,
+    key_of,
     normalize_lecture,
 )
-from pytest_lecturecheck.store._budget_values import METRICS, PACKAGE, show_path
+from pytest_lecturecheck.store._budget_values import FIGURES, METRICS, PACKAGE, show_path
 from pytest_lecturecheck.store._toml_text import Block, Kind, Piece, quote, trivia_lines
 from pytest_lecturecheck.units import GIB, KIB, MIB, TIB, format_size_up
 
-_ORDER: Final = ("recorded", "runs", "machine", "software", *METRICS, "heaviest_cells")
+_ORDER: Final = ("recorded", "runs", "machine", "software", *METRICS, FIGURES, "heaviest_cells")
 _RANKS: Final = ("rules", "lectures", "machines", "software")
 _HASH_LENGTH: Final = 7
 _HEAD: Final = """\
 # What each lecture may need on {platform}. Written by: pytest --lecture-record
 # A limit changed by hand is kept by later recordings, and so are comments.
+# Figures that a lecture reports of itself (figures.*) get limits by hand only: at_least, limit, or both.
 
 schema = {schema}
 platform = {label}
@@ -99,6 +101,9 @@ def entry_rows(entry: LectureBudget, tolerance: Tolerance, written: Mapping[str,
         budget = entry.metrics.get(metric)
         if budget is not None and (budget.limit is not None or budget.seen):
             rows[key] = _metric_text(budget, tolerance, written.get(key))
+    for name, figure in sorted(entry.figures.items()):
+        if figure.has_limit or figure.seen:
+            rows[f"{FIGURES}.{name}"] = _figure_text(figure, written.get(f"{FIGURES}.{name}"))
     cells = [
         f"  {{ cell = {cell.number}, {'' if cell.line is None else f'line = {cell.line}, '}"
         f"peak_footprint = {quote(format_size_up(cell.peak_footprint_bytes))} }},\n"
@@ -186,6 +191,23 @@ def _metric_text(budget: MetricBudget, tolerance: Tolerance, written: object) ->
     return f"{{ {', '.join(parts)} }}"
 
 
+def _figure_text(figure: FigureBudget, written: object) -> str:
+    """Write a lecture's figure; each number in the shortest form that reads back as the same."""
+    before = written if isinstance(written, dict) else {}
+    limits = {"at_least": figure.at_least, "limit": figure.limit}
+    # A whole number stays one, as its author wrote it.
+    parts = [
+        f"{key} = {before[key] if type(before.get(key)) is int and before[key] == value else repr(value)}"
+        for key, value in limits.items()
+        if value is not None
+    ]
+    if figure.seen:
+        parts.append(f"seen = [{', '.join(map(repr, figure.seen))}]")
+    if figure.unit:
+        parts.append(f"unit = {quote(figure.unit)}")
+    return f"{{ {', '.join(parts)} }}"
+
+
 def _quantity_text(metric: Metric, value: float) -> str:
     text = metric.format_value_up(value)
     return text if metric.unit is Unit.COUNT else quote(text)
@@ -227,7 +249,7 @@ class _Editor:
     def put_entry(self, key: EntryKey, entry: LectureBudget) -> None:
         path = entry_path(key)
         block = self.blocks.get(path)
-        written = {piece.path[0]: piece.value for piece in block.body if piece.kind is Kind.PAIR} if block else {}
+        written = {key_of(piece.path): piece.value for piece in block.body if piece.kind is Kind.PAIR} if block else {}
         rows = entry_rows(entry, self.tolerance, written)
         machine = self.share("machines", machine_rows(entry.machine)) if entry.machine else None
         software = self.share("software", software_rows(entry.software)) if entry.software else None
@@ -239,7 +261,8 @@ class _Editor:
         old_machine, old_software = self.old.references.get(key, (None, None))
         unchanged |= {"machine": quote(old_machine)} if old_machine else {}
         unchanged |= {"software": quote(old_software)} if old_software else {}
-        self.put(path, {name: rows[name] for name in _ORDER if name in rows}, unchanged)
+        ordered = sorted(rows, key=lambda name: (_ORDER.index(name.partition(".")[0]), name))
+        self.put(path, {name: rows[name] for name in ordered}, unchanged)
 
     def share(self, group: str, rows: Rows) -> str:
         """Give the name of the table that describes a machine or software; add it where there is none."""
@@ -273,16 +296,14 @@ class _Editor:
             block.header = replace(block.header, text=f"{text[:start]}{header}{text[end:]}")
         body: list[Piece] = []
         for piece in block.body:
-            key = piece.path[0] if piece.kind is Kind.PAIR else ""
+            key = key_of(piece.path)
             if piece.kind is Kind.TRIVIA or (key in rows and rows[key] == unchanged.get(key)):
                 body.append(piece)
             elif key in rows:
                 body += _with_value(piece, rows[key])
         order = list(rows)
-        for key in (key for key in rows if key not in {piece.path[0] for piece in body if piece.path}):
-            earlier = [
-                index for index, piece in enumerate(body) if piece.path and piece.path[0] in order[: order.index(key)]
-            ]
+        for key in (key for key in rows if key not in {key_of(piece.path) for piece in body}):
+            earlier = [index for index, piece in enumerate(body) if key_of(piece.path) in order[: order.index(key)]]
             piece = Piece(kind=Kind.PAIR, text=f"{key} = {rows[key]}\n", line=0, path=(key,))
             body.insert(earlier[-1] + 1 if earlier else 0, piece)
         block.body = body

@@ -12,7 +12,8 @@ from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.comparison import compare_budget, compare_declared, is_comparable
-from pytest_lecturecheck.verdict.words import FAILING, Comparison, Policy, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.figures import compare_figures
+from pytest_lecturecheck.verdict.words import FAILING, Comparison, FigureComparison, Policy, Verdict, VerdictKind
 
 _BY_OUTCOME: Final = {
     Outcome.FAILED: VerdictKind.FAILED,
@@ -26,7 +27,7 @@ _BY_OUTCOME: Final = {
 }
 _MEASURED_BAD_ENDS: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED})
 _SAYS_LITTLE: Final = frozenset({CauseKind.NEVER_READY, CauseKind.UNKNOWN})
-_EXCEEDED: Final = (VerdictKind.NOT_FITTING, VerdictKind.OVER)
+_EXCEEDED: Final = (VerdictKind.NOT_FITTING, VerdictKind.OVER, VerdictKind.UNDER)
 _SEVERITY: Final = (
     *_EXCEEDED,
     VerdictKind.NOT_MEASURED,
@@ -54,17 +55,26 @@ def judge(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
 
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
-    kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in comparisons)), None)
+    figures = tuple(compare_figures(run, budget)) if budget is not None else ()
+    compared: tuple[Comparison | FigureComparison, ...] = (*comparisons, *figures)
+    kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in compared)), None)
     notes = [item.exact_text for item in comparisons if item.kind in _EXCEEDED and item.exact_text]
     notes.extend(_time_notes(run, budget))
     if kind is None:
         kind, headline = _nothing_compared(run, budget, policy)
     else:
         shown = _EXCEEDED if kind in _EXCEEDED else (kind,)
-        headline = "; ".join(item.message for wanted in shown for item in comparisons if item.kind is wanted)
+        headline = "; ".join(item.message for wanted in shown for item in compared if item.kind is wanted)
         if budget is None:
             notes.append(_no_budget_text(run, policy))
-    return Verdict(kind=kind, failed=kind in FAILING, headline=headline, comparisons=comparisons, notes=tuple(notes))
+    return Verdict(
+        kind=kind,
+        failed=kind in FAILING,
+        headline=headline,
+        comparisons=comparisons,
+        figures=figures,
+        notes=tuple(notes),
+    )
 
 
 def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
@@ -75,10 +85,22 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
     if run.reason and (cause is None or cause.kind in _SAYS_LITTLE):
         headline = run.reason
     exceeded: tuple[Comparison, ...] = ()
+    figures: tuple[FigureComparison, ...] = ()
     if run.outcome in _MEASURED_BAD_ENDS:
         exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind in _EXCEEDED)
-    notes = tuple(f"before it ended: {item.message}" for item in exceeded)
-    return Verdict(kind=kind, failed=kind in FAILING, headline=headline, comparisons=exceeded, notes=notes, cause=cause)
+        if budget is not None:
+            figures = tuple(item for item in compare_figures(run, budget) if item.kind in _EXCEEDED)
+    messages = [*(item.message for item in exceeded), *(item.message for item in figures)]
+    notes = tuple(f"before it ended: {message}" for message in messages)
+    return Verdict(
+        kind=kind,
+        failed=kind in FAILING,
+        headline=headline,
+        comparisons=exceeded,
+        figures=figures,
+        notes=notes,
+        cause=cause,
+    )
 
 
 def _compare_all(run: Run, budget: LectureBudget | None, policy: Policy) -> tuple[Comparison, ...]:

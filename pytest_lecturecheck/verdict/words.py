@@ -9,6 +9,7 @@ from typing import Final
 
 from pytest_lecturecheck.budget import Tolerance
 from pytest_lecturecheck.diagnosis import Cause
+from pytest_lecturecheck.figure import Figure
 from pytest_lecturecheck.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.run import CellRun
 from pytest_lecturecheck.units import format_bytes
@@ -19,6 +20,8 @@ class VerdictKind(StrEnum):
 
     WITHIN = "within"
     OVER = "over"
+    UNDER = "under"
+    """A figure that the lecture reported is below the lowest value allowed."""
     IMPROVED = "improved"
     NO_BUDGET = "no budget"
     NOT_MEASURED = "not measured"
@@ -38,6 +41,7 @@ class VerdictKind(StrEnum):
 FAILING: Final = frozenset(
     {
         VerdictKind.OVER,
+        VerdictKind.UNDER,
         VerdictKind.FAILED,
         VerdictKind.TIMED_OUT,
         VerdictKind.DIED,
@@ -101,6 +105,30 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FigureComparison:
+    """
+    One figure that the lecture reported, held against its limits.
+
+    Attributes:
+        name: the figure's name.
+        kind: ``within``, ``over``, ``under`` or ``not measured``.
+        at_least: lowest value allowed (inclusive), or ``None``.
+        limit: highest value allowed (inclusive), or ``None``.
+        figure: what was reported, or ``None`` where nothing was.
+        message: one line for people.
+        cell: the cell that reported it.
+    """
+
+    name: str
+    kind: VerdictKind
+    at_least: float | None
+    limit: float | None
+    figure: Figure | None
+    message: str
+    cell: CellRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
     What the item says.
@@ -110,6 +138,7 @@ class Verdict:
         failed: whether the pytest item fails.
         headline: one line: the word's substance.
         comparisons: every metric that was held against a limit; after a bad end only those that were exceeded.
+        figures: every figure of the lecture that was held against a limit; after a bad end only the exceeded ones.
         notes: context for people, one line each.
         cause: the diagnosis of a bad end, or ``None``.
     """
@@ -118,5 +147,11 @@ class Verdict:
     failed: bool
     headline: str
     comparisons: tuple[Comparison, ...] = ()
+    figures: tuple[FigureComparison, ...] = ()
     notes: tuple[str, ...] = ()
     cause: Cause | None = None
+
+    @property
+    def compared(self) -> tuple[Comparison | FigureComparison, ...]:
+        """Give everything that was held against a limit: metrics, then the lecture's own figures."""
+        return (*self.comparisons, *self.figures)
