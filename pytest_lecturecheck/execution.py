@@ -7,7 +7,7 @@ Imported when the first lecture runs, not before: this is what makes nbclient, n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import zmq
@@ -80,10 +80,17 @@ class Workbench:
             on_progress=on_progress,
         )
 
-    def run(self, lecture: Lecture, settings: RunSettings, repeat: int) -> Run:
-        """Run ``lecture`` once and give the record."""
+    def run(
+        self, lecture: Lecture, settings: RunSettings, repeat: int, environment: Mapping[str, str] | None = None
+    ) -> Run:
+        """Run ``lecture`` once, with these variables for its kernel only, and give the record."""
         plan = RunPlan(
-            lecture=lecture, settings=settings, platform=self._platform, machine=self._machine, repeat=repeat
+            lecture=lecture,
+            settings=settings,
+            platform=self._platform,
+            machine=self._machine,
+            repeat=repeat,
+            environment=environment or {},
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
 

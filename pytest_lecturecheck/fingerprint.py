@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -93,6 +93,7 @@ def take_fingerprint(
     platform: str,
     machine: Machine,
     outputs: frozenset[Path] = frozenset(),
+    environment: Mapping[str, str] | None = None,
 ) -> Fingerprint:
     """
     Take the fingerprint of a lecture before its run.
@@ -103,6 +104,7 @@ def take_fingerprint(
         platform: platform label.
         machine: the machine; only what makes it a larger or smaller one counts.
         outputs: files that the session writes (reports), which are nobody's input.
+        environment: variables that are set for the kernel.
     """
     folder = None if settings.run_in_temp else lecture.path.parent
     parts = [
@@ -111,6 +113,7 @@ def take_fingerprint(
         [_describe_cell(cell) for cell in lecture.cells],
         list(describe_kernel(settings.kernel_name or lecture.kernel_name)),
         _describe_settings(settings),
+        sorted((environment or {}).items()),
         [platform, machine.core_count, _size_class(machine.usable_memory_bytes)],
         list(_describe_code(folder)),
     ]

@@ -128,6 +128,14 @@ OPTIONS: Final = (
         help="run lectures again that failed before and have not changed",
         in_file=False,
     ),
+    Option(
+        name="env-profile",
+        metavar="NAME",
+        help="named set of variables for kernels only: jax-ci (compiled programs kept between runs, a share of the GPU "
+        "worked out for the kernels that run at once, whole tracebacks), or one of [tool.lecturecheck.env-profiles]",
+    ),
+    Option(name="env", on_command_line=False, help="variables for kernels only: a table of names and values"),
+    Option(name="env-profiles", on_command_line=False, help="named sets of variables: a table of tables"),
     Option(name="memory-fraction", on_command_line=False, help="relative margin of memory limits"),
     Option(name="memory-slack", on_command_line=False, help="least margin of memory limits"),
     Option(name="time-factor", on_command_line=False, help="factor of time limits"),

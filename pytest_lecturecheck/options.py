@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.budget import Tolerance
+from pytest_lecturecheck.environment import EnvironmentRules, parse_environment, parse_profiles
 from pytest_lecturecheck.errors import SettingsError, UnitError
 from pytest_lecturecheck.option_table import OPTIONS, Option
 from pytest_lecturecheck.platform import parse_platform_label
@@ -141,6 +142,9 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "exclude": _read_text,
     "remember-failures": _read_flag,
     "rerun-failed": _read_flag,
+    "env": parse_environment,
+    "env-profile": _read_text,
+    "env-profiles": parse_profiles,
     "memory-fraction": _read_fraction,
     "memory-slack": _read_positive_size,
     "time-factor": _read_fraction,
@@ -169,6 +173,7 @@ class SessionSettings:
         file_name: name of the settings file, or an empty string.
         remember_failures: whether failures are remembered; ``None`` leaves it to where the session runs.
         rerun_failed: run lectures again whose failure is remembered.
+        environment: variables for kernels.
     """
 
     mode: Mode
@@ -185,6 +190,7 @@ class SessionSettings:
     file_name: str = ""
     remember_failures: bool | None = None
     rerun_failed: bool = False
+    environment: EnvironmentRules = field(default_factory=EnvironmentRules)
 
 
 def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
@@ -287,6 +293,8 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
     mode = Mode.RECORD if given.get("record") else Mode.CHECK if given.get("budget") else Mode.OFF
     both = {**in_file, **given}
     folder = Path(both.get("budget-dir", "lecture-budgets"))
+    environment = EnvironmentRules(base=both.get("env", {}), profiles=both.get("env-profiles", {}))
+    _check_profile(both, environment, "--lecture-env-profile" if "env-profile" in given else f"{file_name} env-profile")
     reports = [rootdir / name for name in in_file.get("report", ()) if "report" not in given]
     reports += [invocation_dir / name for name in given.get("report", ())]
     return SessionSettings(
@@ -304,7 +312,17 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         file_name=file_name,
         remember_failures=both.get("remember-failures"),
         rerun_failed=both.get("rerun-failed", False),
+        environment=environment,
     )
+
+
+def _check_profile(values: Mapping[str, Any], environment: EnvironmentRules, where: str) -> None:
+    if "env-profile" in values:
+        try:
+            environment.check_profile(values["env-profile"])
+        except SettingsError as exc:
+            msg = f"{where}: {exc}"
+            raise SettingsError(msg) from exc
 
 
 _RUN_ATTRIBUTES: Final = {
@@ -315,6 +333,7 @@ _RUN_ATTRIBUTES: Final = {
     "memory-cap": "memory_cap_bytes",
     "declared-memory": "declared_memory_bytes",
     "declared-time": "declared_time_seconds",
+    "env-profile": "env_profile",
 }
 
 

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck.chronicle import Chronicle
 from pytest_lecturecheck.collection import Collection
+from pytest_lecturecheck.environment import KernelPlace, kernel_environment
+from pytest_lecturecheck.errors import LectureReadError, SettingsError
+from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.remembering import FailureMemory
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
+from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.settings import GpuNeed
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.verdict import Policy, VerdictKind
 
@@ -27,6 +34,15 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.ports import Progress
     from pytest_lecturecheck.lecture.model import Lecture
     from pytest_lecturecheck.settings import RunSettings
+
+_NEEDS_GPU: Final[Mapping[GpuNeed | None, str]] = {
+    GpuNeed.REQUIRED: "needs a GPU",
+    GpuNeed.NARRATIVE: "tells of a GPU in its output",
+}
+_HINT_TEXT: Final = (
+    "the page says that it was built with a GPU (_admonition/gpu.md) and runs on the CPU here; `gpu: required` under "
+    "`lecturecheck:` in its front matter leaves it out where there is none, `gpu: cpu` says that this is meant"
+)
 
 
 class LectureRunner:
@@ -69,9 +85,11 @@ class LectureRunner:
         chronicle: Chronicle,
         on_progress: Callable[[Progress], None],
         on_wait: Callable[[], None],
+        place: KernelPlace,
     ) -> None:
-        """Say on which machine this is, and who is told what happens during a run."""
+        """Say on which machine this is, who is told what happens during a run, and what profiles depend on."""
         self._machine = machine
+        self._place = place
         self._chronicle = chronicle
         self._on_progress = on_progress
         self._on_wait = on_wait
@@ -92,6 +110,11 @@ class LectureRunner:
         """Read a lecture's file; errors are those of :func:`~pytest_lecturecheck.lecture.reading.read_lecture`."""
         with self._library_path():
             lecture: Lecture = self._execution.read_lecture(path, name=name, root=self._rootdir)
+        if (profile := lecture.settings.env_profile) is not None:
+            try:
+                self._settings.environment.check_profile(profile)
+            except SettingsError as exc:
+                raise LectureReadError(name, None, f"{lecture.settings.origin('env_profile')}: {exc}") from exc
         return lecture
 
     def _settings_of(self, lecture: Lecture) -> RunSettings:
@@ -105,8 +128,11 @@ class LectureRunner:
 
     def why_not_run(self, lecture: Lecture) -> str:
         """Say why a lecture is not run, or give an empty string."""
-        if reason := self._settings_of(lecture).skip_reason:
-            return reason
+        settings = self._settings_of(lecture)
+        if settings.skip_reason:
+            return settings.skip_reason
+        if not self._machine.accelerators and settings.gpu in _NEEDS_GPU:
+            return f"{_NEEDS_GPU[settings.gpu]} ({settings.origin('gpu')}), and there is none here"
         if not lecture.has_work:
             return f"nothing to run: {self._execution.nothing_to_run(lecture)}"
         return ""
@@ -124,40 +150,70 @@ class LectureRunner:
     def run(self, lecture: Lecture) -> Iterator[Entry]:
         """Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before."""
         settings = self._settings_of(lecture)
-        state = self._fingerprint(lecture, settings)
+        environment = kernel_environment(
+            self._settings.environment, settings.env_profile, settings.gpu, self._kernel_place()
+        )
+        lecture = self._with_gpu_hint(lecture, settings)
+        state = self._fingerprint(lecture, settings, environment)
         subject = (lecture.name, DEFAULT_VARIANT, self._results.platform)
         if state is not None and (known := self._memory.recall(subject, state.key())) is not None:
             yield known
             return
         for repeat in range(1, self._settings.run_count + 1):
-            entry = self._run_once(lecture, settings, repeat)
+            entry = self._run_once(lecture, settings, repeat, environment)
             if entry.verdict.failed and state is not None:
                 self._state_keys[lecture.name] = state.key()
             yield entry
             if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
                 break
 
-    def _run_once(self, lecture: Lecture, settings: RunSettings, repeat: int) -> Entry:
+    def _kernel_place(self) -> KernelPlace:
+        return replace(self._place, inherited=frozenset(os.environ))
+
+    def _with_gpu_hint(self, lecture: Lecture, settings: RunSettings) -> Lecture:
+        """Add that a page which says it was built with a GPU runs without one."""
+        if not lecture.hints_at_gpu or settings.gpu is not None or self._machine.accelerators:
+            return lecture
+        finding = Finding(kind=FindingKind.GPU, message=_HINT_TEXT)
+        return replace(lecture, findings=(*lecture.findings, finding))
+
+    def _run_once(self, lecture: Lecture, settings: RunSettings, repeat: int, environment: Mapping[str, str]) -> Entry:
         began = time.perf_counter()
         self._chronicle.begin(lecture, settings.memory_cap_bytes)
-        run = self._bench().run(lecture, settings, repeat)
+        run = self._shown(self._bench().run(lecture, settings, repeat, environment))
         self._chronicle.end(lecture.name, run.outcome.value)
         verdict = self._results.judge(run, self._policy(settings, lecture.name))
         budget = self._results.budget_of(run) if self._settings.mode is Mode.CHECK else None
         return Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
 
+    def _shown(self, run: Run) -> Run:
+        """Keep where this machine has its folders out of the record."""
+        root = str(self._rootdir)
+        shown = {name: text.replace(root, ".") for name, text in run.environment.items()}
+        evidence = replace(run.evidence, environment=shown) if run.evidence is not None else None
+        return replace(run, environment=shown, evidence=evidence)
+
     def take_state_key(self, lecture: str) -> str:
         """Give the digest of the state in which a lecture failed, once, or an empty string."""
         return self._state_keys.pop(lecture, "")
 
-    def _fingerprint(self, lecture: Lecture, settings: RunSettings) -> Fingerprint | None:
+    def _fingerprint(
+        self, lecture: Lecture, settings: RunSettings, environment: Mapping[str, str]
+    ) -> Fingerprint | None:
         if not self._memory.is_on:
             return None
         with self._library_path():
             from pytest_lecturecheck.fingerprint import take_fingerprint  # noqa: PLC0415 - it needs jupyter_client
         outputs = frozenset({*self._settings.reports, self._results.budget_file})
         platform = self._results.platform
-        return take_fingerprint(lecture, settings, platform=platform, machine=self._machine, outputs=outputs)
+        return take_fingerprint(
+            lecture,
+            settings,
+            platform=platform,
+            machine=self._machine,
+            outputs=outputs,
+            environment=environment,
+        )
 
     def _policy(self, settings: RunSettings, lecture: str) -> Policy:
         return Policy(

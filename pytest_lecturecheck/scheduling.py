@@ -38,6 +38,13 @@ def worker_identity(config: pytest.Config) -> tuple[str, str]:
     return str(given.get("testrunuid", "")), str(given.get("workerid", ""))
 
 
+def kernel_count(config: pytest.Config) -> int:
+    """Give the number of kernels that the session may run at once: one for each worker."""
+    given = getattr(config, "workerinput", {}).get("workercount")
+    count = given if given is not None else getattr(config.option, "numprocesses", None)
+    return max(1, count) if isinstance(count, int) else 1
+
+
 def progress_sender(config: pytest.Config) -> Callable[[str], None] | None:
     """Give a function that sends one text to the controller at once, or ``None`` on a controller."""
     channel = getattr(config, "workerinput", {}).get(_CHANNEL_KEY)

@@ -15,6 +15,7 @@ from pytest_lecturecheck import hookspecs, scheduling
 from pytest_lecturecheck.arguments import Arguments, read_arguments
 from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_worker, try_folder
 from pytest_lecturecheck.collection import Collection
+from pytest_lecturecheck.environment import KernelPlace
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.live import LiveLine, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
@@ -27,6 +28,7 @@ from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
 from pytest_lecturecheck.running import LectureRunner
+from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.ports import Progress as RunProgress
@@ -122,6 +124,11 @@ class LectureCheckSession:
             chronicle=self.chronicle,
             on_progress=self._note_progress,
             on_wait=self._show_progress,
+            place=KernelPlace(
+                kernel_count=scheduling.kernel_count(config),
+                device_bytes=None,
+                cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
+            ),
         )
 
     # -- arguments and orders -----------------------------------------------------------------------------------------

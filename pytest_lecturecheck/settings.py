@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from typing import Final
 
 from pytest_lecturecheck.errors import SettingsError
@@ -23,6 +24,17 @@ AUTOMATIC_CAP: Final = 0.0
 
 CAP_WORDS: Final = {"auto": AUTOMATIC_CAP, "off": NO_LIMIT}
 """What may stand instead of a size for a memory cap."""
+
+
+class GpuNeed(StrEnum):
+    """What a lecture says about GPUs."""
+
+    REQUIRED = "required"
+    """It cannot run, or not in any reasonable time, without one."""
+    NARRATIVE = "narrative"
+    """Its output shows a device: without one it would tell of something else."""
+    CPU = "cpu"
+    """It is pinned to the CPU, and sees no GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,8 @@ class RunSettings:
         declared_time_seconds: time that a README declares.
         memory_cap_bytes: memory that the lecture's processes may take before they are stopped; :data:`AUTOMATIC_CAP`
             works it out, :data:`NO_LIMIT` sets none.
+        gpu: what the lecture says about GPUs.
+        env_profile: named set of variables for the kernel.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
     """
 
@@ -55,6 +69,8 @@ class RunSettings:
     declared_memory_bytes: int | None = None
     declared_time_seconds: float | None = None
     memory_cap_bytes: float | None = None
+    gpu: GpuNeed | None = None
+    env_profile: str | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, lower: RunSettings) -> RunSettings:

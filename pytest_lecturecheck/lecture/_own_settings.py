@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import LectureReadError, UnitError
-from pytest_lecturecheck.settings import CAP_WORDS, RunSettings, timeout_from_number
+from pytest_lecturecheck.settings import CAP_WORDS, GpuNeed, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 _MISSING: Final = object()
@@ -91,6 +91,23 @@ def _read_kernel(value: object) -> str:
     return value.strip()
 
 
+def _read_gpu(value: object) -> GpuNeed:
+    # YAML 1.1 has true and false for yes and no; what they would mean here is plain.
+    if value is True:
+        return GpuNeed.REQUIRED
+    if isinstance(value, str) and value in set(GpuNeed):
+        return GpuNeed(value)
+    msg = f"is {value!r}; expected one of {', '.join(GpuNeed)}"
+    raise BadValueError(msg)
+
+
+def _read_profile(value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    msg = f"is {value!r}; expected the name of an environment profile"
+    raise BadValueError(msg)
+
+
 def _read_own_skip(value: object, origin: str) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
@@ -133,6 +150,8 @@ _OWN: Final = (
     _Rule(key="memory-cap", attribute="memory_cap_bytes", read=_read_cap),
     _Rule(key="declared-memory", attribute="declared_memory_bytes", read=_read_declared_size),
     _Rule(key="declared-time", attribute="declared_time_seconds", read=_read_declared_time),
+    _Rule(key="gpu", attribute="gpu", read=_read_gpu),
+    _Rule(key="env-profile", attribute="env_profile", read=_read_profile),
 )
 OWN_KEYS: Final = (*(rule.key for rule in _OWN), "skip")
 """The keys of the ``lecturecheck`` table."""

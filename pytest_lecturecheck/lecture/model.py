@@ -68,6 +68,8 @@ class Lecture:
         findings: what was noticed while reading (cells that book builders do not run either, missing header).
         document: the notebook as an nbformat 4 ``NotebookNode``; the runner works on a copy.
         metadata: the notebook's metadata as plain types.
+        hints_at_gpu: the text includes the note of lecture repositories that a page was built with a GPU
+            (``_admonition/gpu.md``).
     """
 
     path: Path
@@ -80,6 +82,7 @@ class Lecture:
     findings: tuple[Finding, ...]
     document: Any
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    hints_at_gpu: bool = False
 
     @property
     def has_work(self) -> bool:

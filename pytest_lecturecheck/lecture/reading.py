@@ -21,6 +21,9 @@ _NBMAKE_KEYS: Final = frozenset({"mock", "post_cell_execute"})
 """Keys with which nbmake runs something else than what the cell says."""
 # nbval reads its marks from whole comment lines, with any number of hashes.
 _NBVAL_MARK: Final = re.compile(r"^[ \t]*#+[ \t]*(?P<mark>NBVAL_SKIP|NBVAL_RAISES_EXCEPTION)[ \t]*$", re.MULTILINE)
+_GPU_NOTE: Final = re.compile(
+    r"^[ \t]*(?:`{3,}|~{3,}|:{3,})\{include\}[ \t]+\S*_admonition/gpu\.md[ \t]*$", re.MULTILINE
+)
 
 
 def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
@@ -52,6 +55,9 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
         findings=tuple(_findings(parsed, kernel_name, cells)),
         document=parsed.document,
         metadata=parsed.metadata,
+        hints_at_gpu=any(
+            cell.cell_type == "markdown" and _GPU_NOTE.search(cell.source) for cell in parsed.document.cells
+        ),
     )
 
 
