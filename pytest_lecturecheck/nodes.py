@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError, LectureReadError
+from pytest_lecturecheck.settings import ItemLimit
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -43,7 +44,7 @@ class Runner(Protocol):
     def skip(self, lecture: Lecture, reason: str) -> Entry:
         """Give the entry of a lecture that is not run."""
 
-    def run(self, lecture: Lecture) -> Iterator[Entry]:
+    def run(self, lecture: Lecture, limit: ItemLimit | None = None) -> Iterator[Entry]:
         """Run a lecture as often as asked for."""
 
 
@@ -85,6 +86,7 @@ class LectureItem(pytest.Item):
     """One lecture, to be run in a kernel and judged."""
 
     lecture: Lecture | None = None
+    limit: ItemLimit | None = None
 
     @property
     def session_plugin(self) -> LectureSession:
@@ -128,7 +130,7 @@ class LectureItem(pytest.Item):
         """
         assert self.lecture is not None  # noqa: S101 - setup has run; this tells the type checker
         entries = self.stash.setdefault(entry_key, [])
-        for entry in self.session_plugin.runner.run(self.lecture):
+        for entry in self.session_plugin.runner.run(self.lecture, self.limit):
             entries.append(entry)
         for entry in entries:
             self.user_properties.extend(self.session_plugin.properties(entry))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ from pytest_lecturecheck.remembering import FailureMemory
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
 from pytest_lecturecheck.run import Run
-from pytest_lecturecheck.settings import GpuNeed
+from pytest_lecturecheck.settings import GpuNeed, ItemLimit
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.verdict import Policy, VerdictKind
 
@@ -43,6 +44,14 @@ _HINT_TEXT: Final = (
     "the page says that it was built with a GPU (_admonition/gpu.md) and runs on the CPU here; `gpu: required` under "
     "`lecturecheck:` in its front matter leaves it out where there is none, `gpu: cpu` says that this is meant"
 )
+
+
+def _under(limit: ItemLimit | None, seconds: float, settings: RunSettings) -> RunSettings:
+    """Lay a limit from outside over a lecture's settings, where it is the tighter one."""
+    if limit is None or (settings.total_timeout_seconds or math.inf) <= seconds:
+        return settings
+    origins = {**settings.origins, "total_timeout_seconds": limit.origin}
+    return replace(settings, total_timeout_seconds=seconds, origins=origins)
 
 
 class LectureRunner:
@@ -147,9 +156,16 @@ class LectureRunner:
         run = self._execution.unreadable_run(name, self._results.platform, self._machine, reason)
         return Entry(run=run, verdict=self._results.judge(run, Policy()))
 
-    def run(self, lecture: Lecture) -> Iterator[Entry]:
-        """Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before."""
-        settings = self._settings_of(lecture)
+    def run(self, lecture: Lecture, limit: ItemLimit | None = None) -> Iterator[Entry]:
+        """
+        Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before.
+
+        Args:
+            lecture: the lecture.
+            limit: time for all its runs together, set from outside, or ``None``.
+        """
+        deadline = time.monotonic() + limit.seconds if limit is not None else None
+        settings = _under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
         environment = kernel_environment(
             self._settings.environment, settings.env_profile, settings.gpu, self._kernel_place()
         )
@@ -160,6 +176,8 @@ class LectureRunner:
             yield known
             return
         for repeat in range(1, self._settings.run_count + 1):
+            if limit is not None and deadline is not None and repeat > 1:
+                settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
             entry = self._run_once(lecture, settings, repeat, environment)
             if entry.verdict.failed and state is not None:
                 self._state_keys[lecture.name] = state.key()

@@ -28,6 +28,7 @@ from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
 from pytest_lecturecheck.running import LectureRunner
+from pytest_lecturecheck.settings import ItemLimit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 
 if TYPE_CHECKING:
@@ -211,6 +212,24 @@ class LectureCheckSession:
             width=int(self._orders.get("width", _DEFAULT_WIDTH)),
             verbosity=self.config.get_verbosity(),
         )
+
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> bool | None:
+        """
+        Take over the limit that pytest-timeout has for an item.
+
+        Its own timers know nothing of kernels: one leaves the kernel running, the other ends the whole process.
+        """
+        if not isinstance(item, LectureItem):
+            return None
+        item.limit = ItemLimit(seconds=settings.timeout, origin="pytest-timeout")
+        return True
+
+    @staticmethod
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
+        """Keep pytest-timeout from cancelling a timer that it has not set."""
+        return True if isinstance(item, LectureItem) else None
 
     # -- progress -----------------------------------------------------------------------------------------------------
 

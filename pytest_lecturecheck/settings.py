@@ -90,6 +90,14 @@ class RunSettings:
         return self.origins.get(name, "default")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemLimit:
+    """A time limit that another plugin sets for an item and all its runs, and who says so."""
+
+    seconds: float
+    origin: str
+
+
 DEFAULTS: Final = RunSettings(
     timeout_seconds=600.0,
     total_timeout_seconds=NO_LIMIT,

@@ -1,0 +1,33 @@
+"""pytest-timeout beside lectures: its limit ends the lecture, not the session, and no kernel is left."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+
+@pytest.mark.parametrize("method", ["signal", "thread"])
+def test_its_limit_is_the_lecture_s(own_desk, method):
+    own_desk.notebook(
+        "slow.ipynb", "import os\nopen('pid', 'w').write(str(os.getpid()))", "import time\ntime.sleep(60)"
+    )
+    own_desk.notebook("z_quick.ipynb", "x = 1")
+    session = own_desk.pytest("--lecture-budget", "--timeout=5", f"--timeout-method={method}")
+    assert session.outcomes() == {"failed": 1, "passed": 1}
+    assert session.verdict("slow.ipynb")["kind"] == "timed out"
+    assert session.verdict("slow.ipynb")["headline"].startswith("lecture timed out after 5 s, in code cell 2")
+    pid = int((own_desk.folder / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_tighter_limit_of_the_lecture_s_own_stays(own_desk):
+    own_desk.notebook("slow.ipynb", "import time\ntime.sleep(60)", lecturecheck={"timeout": 2})
+    session = own_desk.pytest("--lecture-budget", "--timeout=100")
+    assert session.verdict("slow.ipynb")["headline"].startswith("code cell 1 timed out after 2 s")
+
+
+def test_other_items_keep_their_timer(own_desk):
+    own_desk.write("test_plain.py", "import time\ndef test_slow():\n    time.sleep(60)\n")
+    session = own_desk.pytest("--lecture-budget", "--timeout=2")
+    assert session.outcomes() == {"failed": 1}
+    assert "Timeout" in session.text
