@@ -63,6 +63,7 @@ class DeviceHolder:
         was_there_first: it held memory before this run's processes did.
         ended_seconds: for :attr:`HolderKind.ENDED_LECTURE`: how long before the run's start its lecture had ended, or
             ``None``.
+        was_killed: for :attr:`HolderKind.ENDED_LECTURE`: it is the lecture's kernel itself, which had been killed.
     """
 
     pid: int
@@ -71,6 +72,7 @@ class DeviceHolder:
     lecture: str = ""
     was_there_first: bool = False
     ended_seconds: float | None = None
+    was_killed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,10 @@ class MemoryRequest:
         size_bytes: what it asked for, or ``None`` where the text does not say.
         used_bytes: what its process or pool held, or ``None``.
         limit_bytes: what the device or pool has in all, or ``None``.
+        live_bytes: what its pool had given to arrays, or ``None``.
+        pool_bytes: what its pool held, in use or not, or ``None``.
+        free_bytes: what was free on the device, or ``None``.
+        own_limit_bytes: a limit that was set for the pool, below what the device has, or ``None``.
     """
 
     library: str
@@ -49,6 +53,10 @@ class MemoryRequest:
     size_bytes: int | None = None
     used_bytes: int | None = None
     limit_bytes: int | None = None
+    live_bytes: int | None = None
+    pool_bytes: int | None = None
+    free_bytes: int | None = None
+    own_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +126,14 @@ _LIMIT: Final = re.compile(
     rf"limit set to: {_SIZE}|total capac?ity of {_SIZE.replace('size', 'torch')}"
     rf"|{_SIZE.replace('size', 'old')} total capacity"
 )
+# PyTorch, its newer and its older words; the last is CuPy's.
+_LIVE: Final = re.compile(
+    rf"allocated memory {_SIZE} is allocated by PyTorch|{_SIZE.replace('size', 'old')} already allocated"
+)
+_CACHED: Final = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_POOL: Final = re.compile(rf"{_SIZE} reserved in total by PyTorch")
+_FREE: Final = re.compile(rf"of which {_SIZE} is free|already allocated; {_SIZE.replace('size', 'old')} free")
+_OWN_LIMIT: Final = re.compile(rf"{_SIZE} allowed;|limit set to: {_SIZE.replace('size', 'cupy')}")
 _NUMPY: Final = re.compile(
     rf"Unable to allocate {_SIZE} for an array with shape \((?P<shape>[0-9, ]*)\) and data type (?P<dtype>\S+)"
 )
@@ -158,8 +174,17 @@ def parse_request(name: str, value: str) -> MemoryRequest | None:
                 size_bytes=_size(size) if size else None,
                 used_bytes=_first_size(_USED, text),
                 limit_bytes=_first_size(_LIMIT, text),
+                live_bytes=_first_size(_LIVE, text),
+                pool_bytes=_pool_bytes(text),
+                free_bytes=_first_size(_FREE, text),
+                own_limit_bytes=_first_size(_OWN_LIMIT, text),
             )
     return None
+
+
+def _pool_bytes(text: str) -> int | None:
+    live, cached = _first_size(_LIVE, text), _first_size(_CACHED, text)
+    return live + cached if live is not None and cached is not None else _first_size(_POOL, text)
 
 
 def parse_array_size(value: str) -> int | None:
@@ -196,7 +221,7 @@ def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
         The request with its size where one line states it, or ``None`` where no line speaks of memory.
     """
     kept = [line[:_READ_LENGTH] for line in lines]
-    if not any(_STDERR_MEMORY.search(line) for line in kept):
+    if last_memory_line(kept) is None:
         return None
     sizes = (match for line in kept if (match := _STDERR_SIZE.search(line)))
     size = next((size for match in sizes if (size := _size(match["size"])) is not None), None)
@@ -204,6 +229,12 @@ def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
     cpp = any("bad_alloc" in line for line in kept)
     place = MemoryPlace.DEVICE if on_device else MemoryPlace.HOST if cpp else MemoryPlace.UNKNOWN
     return MemoryRequest(library="C++" if cpp else "", place=place, size_bytes=size)
+
+
+def last_memory_line(lines: Iterable[str]) -> int | None:
+    """Give the 0-based number of the last line that speaks of exhausted memory, or ``None``."""
+    found = (number for number, line in enumerate(lines) if _STDERR_MEMORY.search(line[:_READ_LENGTH]))
+    return max(found, default=None)
 
 
 def _first_size(pattern: re.Pattern[str], text: str) -> int | None:

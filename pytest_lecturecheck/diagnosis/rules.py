@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.diagnosis import cell_errors, deaths, memory_errors, network, oom_kills, shadowing, timeouts
+from pytest_lecturecheck.diagnosis import (
+    cell_errors,
+    deaths,
+    device_memory,
+    device_pools,
+    driver_errors,
+    memory_errors,
+    network,
+    oom_kills,
+    shadowing,
+    timeouts,
+)
 from pytest_lecturecheck.diagnosis.cause import Cause
 from pytest_lecturecheck.run import Evidence
 
@@ -32,6 +43,10 @@ RULES: Final[tuple[Rule, ...]] = (
     memory_errors.find_exhausted_memory,
     memory_errors.find_limit_while_free,
     memory_errors.find_other_memory_error,
+    driver_errors.find_driver_error,
+    device_memory.find_held_memory,
+    device_pools.find_fragmented_pool,
+    device_pools.find_filled_card,
     cell_errors.find_library_out_of_memory,
     cell_errors.find_unusable_device,
     oom_kills.find_child_end,
