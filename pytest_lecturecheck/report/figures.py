@@ -8,6 +8,7 @@ from typing import Final
 from pytest_lecturecheck.figure import format_figure
 from pytest_lecturecheck.metric import Measurement, Method, Metric
 from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.report.devices import compile_text, gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
@@ -79,6 +80,11 @@ def render_cells(run: Run, focus: CellRun | None, *, width: int, paint: Paint, i
     if not cells:
         return []
     chosen = _choose(cells, focus)
+    more = [
+        (title, render)
+        for title, render in (("compile", compile_text), ("GPU", gpu_cell_text))
+        if any(render(cell) != NO_FIGURE for cell in chosen)
+    ]
     columns = (
         Column(title=""),
         Column(title="cell", right=True),
@@ -87,8 +93,10 @@ def render_cells(run: Run, focus: CellRun | None, *, width: int, paint: Paint, i
         Column(title="peak", right=True),
         Column(title="raised", right=True, optional=True),
         Column(title="wall", right=True),
+        *(Column(title=title, right=True, optional=True) for title, _ in more),
     )
-    lines = render_table(columns, [_cell_row(cell, focus) for cell in chosen], width=width, paint=paint, indent=indent)
+    rows = [(*_cell_row(cell, focus), *(Field(render(cell)) for _, render in more)) for cell in chosen]
+    lines = render_table(columns, rows, width=width, paint=paint, indent=indent)
     left_out, not_run = len(cells) - len(chosen), len(run.cells) - len(cells)
     if left_out:
         lines.append(f"{indent}{left_out} lighter cell{plural(left_out)} left out")

@@ -11,7 +11,14 @@ from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.figures import NO_FIGURE
-from pytest_lecturecheck.report.summary import cell_text, count_text, peak_and_limit, remark_groups, replication_line
+from pytest_lecturecheck.report.summary import (
+    cell_text,
+    count_text,
+    extra_columns,
+    peak_and_limit,
+    remark_groups,
+    replication_line,
+)
 from pytest_lecturecheck.report.text import cut, one_line
 from pytest_lecturecheck.units import format_duration
 from pytest_lecturecheck.verdict import VerdictKind
@@ -115,7 +122,12 @@ def fence(text: str) -> str:
 
 
 def _table(entries: Sequence[Entry]) -> str:
-    rows = ["| lecture | verdict | peak | budget | time | heaviest cell |", "|---|---|--:|--:|--:|---|"]
+    more = extra_columns(entries)
+    titles = "".join(f" {title} |" for title, _ in more)
+    rows = [
+        f"| lecture | verdict | peak | budget | time |{titles} heaviest cell |",
+        f"|---|---|--:|--:|--:|{'--:|' * len(more)}---|",
+    ]
     for entry in entries:
         peak, limit = peak_and_limit(entry)
         seconds = format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE
@@ -124,7 +136,7 @@ def _table(entries: Sequence[Entry]) -> str:
         fields = (
             code(entry.name),
             f"**{word}**" if entry.verdict.failed else word,
-            *(escape(text) for text in (peak, limit, seconds, heaviest)),
+            *(escape(text) for text in (peak, limit, seconds, *(render(entry.run) for _, render in more), heaviest)),
         )
         rows.append(f"| {' | '.join(fields)} |")
     return "\n".join(rows)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.metric import Measurement, Metric
+from pytest_lecturecheck.report.devices import (
+    compile_groups,
+    compile_text,
+    device_lines,
+    gpu_text,
+    has_compile_times,
+    has_gpu_figures,
+)
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, figures_text, method_text, plural
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
-from pytest_lecturecheck.run import CellRun, Outcome
+from pytest_lecturecheck.run import CellRun, Outcome, Run
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -54,18 +62,30 @@ def render_summary(entries: Sequence[Entry], *, width: int, colour: bool, replic
 
 
 def _table(entries: Sequence[Entry], width: int, paint: Paint) -> list[str]:
+    more = extra_columns(entries)
     columns = (
         Column(title="lecture", shrink_to=20),
         Column(title="verdict"),
         Column(title="peak", right=True),
         Column(title="budget", right=True),
         Column(title="time", right=True, optional=True),
+        *(Column(title=title, right=True, optional=True) for title, _ in more),
         Column(title="heaviest cell", optional=True),
     )
-    return render_table(columns, [_row(entry) for entry in entries], width=width, paint=paint)
+    return render_table(columns, [_row(entry, more) for entry in entries], width=width, paint=paint)
 
 
-def _row(entry: Entry) -> tuple[Field, ...]:
+def extra_columns(entries: Sequence[Entry]) -> list[tuple[str, Callable[[Run], str]]]:
+    """Give the columns that only some sessions have: title, and what prints a run's field."""
+    columns: list[tuple[str, Callable[[Run], str]]] = []
+    if has_compile_times(entries):
+        columns.append(("compile", compile_text))
+    if has_gpu_figures(entries):
+        columns.append(("GPU", gpu_text))
+    return columns
+
+
+def _row(entry: Entry, more: Sequence[tuple[str, Callable[[Run], str]]]) -> tuple[Field, ...]:
     peak, limit = peak_and_limit(entry)
     tone = verdict_tone(entry.verdict.kind, failed=entry.verdict.failed)
     return (
@@ -74,6 +94,7 @@ def _row(entry: Entry) -> tuple[Field, ...]:
         Field(peak, tone if entry.verdict.failed else Tone.PLAIN),
         Field(limit),
         Field(format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE),
+        *(Field(render(entry.run)) for _, render in more),
         Field(cell_text(entry.run.heaviest_cell()), Tone.DIM),
     )
 
@@ -103,6 +124,8 @@ def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
         ("Verdicts", _verdict_groups(entries)),
         ("Notes", _note_groups(entries)),
         ("Findings", _finding_groups(entries)),
+        ("GPUs", _device_groups(entries)),
+        ("Compiler", compile_groups(entries)),
         ("Reported by the lectures", _figure_groups(entries)),
     )
     return [(title, groups) for title, groups in titled if groups]
@@ -133,6 +156,10 @@ def _finding_groups(entries: Iterable[Entry]) -> list[Group]:
         for entry in entries
         for item in entry.run.findings
     )
+
+
+def _device_groups(entries: Iterable[Entry]) -> list[Group]:
+    return _group((line, entry.name) for entry in entries for line in device_lines(entry.run))
 
 
 def _figure_groups(entries: Iterable[Entry]) -> list[Group]:
