@@ -14,7 +14,7 @@ from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.units import MIB
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
-LIMITED_BY_DEFAULT: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL)
+LIMITED_BY_DEFAULT: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE)
 """The metrics that get a limit when they are recorded; the others are kept as figures seen."""
 
 

@@ -169,11 +169,14 @@ def _with_rules(entry: LectureBudget, rules: Tolerance) -> LectureBudget:
 
 def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, today: dt.date) -> LectureBudget:
     metrics: dict[Metric, MetricBudget] = {}
+    # What arrays had in use is the need; where no allocator tells it, what the processes held has to stand for it.
+    has_allocator = bool(_measured(Metric.GPU_LIVE, runs))
     for metric in Metric:
         before = old.metrics.get(metric)
         measured = _measured(metric, runs)
         if measured:
-            metrics[metric] = _record_metric(metric, before, measured, rules)
+            is_limited = metric in LIMITED_BY_DEFAULT or (metric is Metric.GPU_USED and not has_allocator)
+            metrics[metric] = _record_metric(metric, before, measured, rules, is_limited=is_limited)
         elif before is not None:
             metrics[metric] = before
     heaviest_run = max(runs, key=lambda run: _figure(run.measured(Metric.PEAK_FOOTPRINT)) or 0.0)
@@ -190,13 +193,13 @@ def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, tod
 
 
 def _record_metric(
-    metric: Metric, old: MetricBudget | None, measured: Sequence[Measurement], rules: Tolerance
+    metric: Metric, old: MetricBudget | None, measured: Sequence[Measurement], rules: Tolerance, *, is_limited: bool
 ) -> MetricBudget:
     seen = tuple(metric.round_up(_figure(item) or 0.0) for item in measured)
     limit: float | None = rules.recorded_limit_for(metric, seen)
     hand_set = old is not None and old.hand_set
     if old is None:
-        limit = limit if metric in LIMITED_BY_DEFAULT else None
+        limit = limit if is_limited else None
     elif hand_set or old.limit is None:
         # A recorded figure without a limit: either none is given by default, or a person took it away.
         limit = old.limit
@@ -205,7 +208,14 @@ def _record_metric(
 
 
 def _measured(metric: Metric, runs: Sequence[Run]) -> list[Measurement]:
-    return [item for run in runs if (item := run.measured(metric)) is not None and _figure(item) is not None]
+    """List the figures to record; a preallocation is none."""
+    return [
+        item
+        for run in runs
+        if (item := run.measured(metric)) is not None
+        and _figure(item) is not None
+        and not (metric is Metric.GPU_USED and run.has_reservation)
+    ]
 
 
 def _figure(measured: Measurement | None) -> float | None:

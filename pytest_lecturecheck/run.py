@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -12,6 +12,7 @@ from pytest_lecturecheck.figure import Figure
 from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
 _SAME_PEAK_FRACTION: Final = 0.99
@@ -88,6 +89,8 @@ class CellRun:
         allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
         compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
         figures: what the cell reported of itself by name, the last report of each name.
+        started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
+        ended_seconds: when it had ended, after the start of the run.
     """
 
     number: int
@@ -101,11 +104,19 @@ class CellRun:
     allocators: tuple[AllocatorFigures, ...] = ()
     compilation: CompileFigures | None = None
     figures: tuple[Figure, ...] = ()
+    started_seconds: float | None = None
+    ended_seconds: float | None = None
 
     def measured(self, metric: Metric) -> Measurement | None:
         """Give the measurement of ``metric``, or ``None`` where there is none."""
         reading = self.readings.get(metric)
         return reading if isinstance(reading, Measurement) else None
+
+    def placed(self, started_seconds: float) -> CellRun:
+        """Give the cell with its place in the run's time: its start, and its end by its wall time."""
+        wall = self.measured(Metric.WALL)
+        ended_seconds = None if wall is None else round(started_seconds + wall.value, 3)
+        return replace(self, started_seconds=round(started_seconds, 3), ended_seconds=ended_seconds)
 
     @property
     def raised_bytes(self) -> int | None:
@@ -179,6 +190,8 @@ class Evidence:
         limit_memory_bytes: smallest memory limit in force (RAM, container, ulimit), or ``None``.
         limit_source: what sets that limit.
         swap_bytes: swap space of the machine, or ``None``.
+        swap_growth_bytes: how far the swapped memory of the kernel's processes rose in that cell, or ``None``; a lower
+            bound.
         machine: architecture of the machine ("x86_64"), for limits that differ by architecture.
         cap_bytes: limit that was set for this run's processes, or ``None``.
         cap_method: how it was held ("cgroup v2", "watchdog"), or an empty string.
@@ -191,8 +204,8 @@ class Evidence:
         devices: the GPUs up to the end, with who held their memory.
         allocators: last words of the allocators inside the kernel.
         compilation: what JAX's compiler had taken in that cell, or ``None``.
-        stack: Python frames of the kernel's main thread when a limit was exceeded, innermost first
-            ("compiler.py:362 in backend_compile").
+        stack: Python frames of the kernel's main thread when a limit was exceeded, innermost first, down to the cell
+            ("jax/_src/compiler.py:362 in backend_compile", "code cell 3 line 2"); paths are those within a package.
         session_kernel_count: kernels that the session may run at once, or ``None``.
         environment: variables that were set for the kernel only.
         lecture: name of the lecture, or an empty string.
@@ -219,6 +232,7 @@ class Evidence:
     limit_memory_bytes: int | None = None
     limit_source: str = ""
     swap_bytes: int | None = None
+    swap_growth_bytes: int | None = None
     machine: str = ""
     cap_bytes: int | None = None
     cap_method: str = ""
@@ -263,6 +277,7 @@ class Run:
         load_average: processes that wanted a core, over the last minute of the run, or ``None``.
         devices: the GPUs during the run, one for each that could be read.
         environment: variables that were set for the kernel only, by the settings' environment or profile.
+        timeline: memory over time, thinned to at most 2,000 samples; empty where it was not read.
     """
 
     lecture: str
@@ -285,6 +300,7 @@ class Run:
     load_average: float | None = None
     devices: tuple[DeviceUse, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    timeline: tuple[MemorySample, ...] = ()
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""
@@ -304,6 +320,11 @@ class Run:
         """Give the cell whose report of a figure counts, or ``None`` where none reported it."""
         cells = [cell for cell in self.cells if any(figure.name == name for figure in cell.figures)]
         return cells[-1] if cells else None
+
+    @property
+    def has_reservation(self) -> bool:
+        """Tell whether ``gpu_used_bytes`` is an allocator's preallocation, which says nothing about need."""
+        return any(item.is_reserved for item in self.devices)
 
     def heaviest_cell(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> CellRun | None:
         """

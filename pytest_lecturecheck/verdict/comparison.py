@@ -23,6 +23,7 @@ _FAR_UNDER: Final = 2.0
 _CROWDED_FACTOR: Final = 1.25
 _IN_SIGHT_FRACTION: Final = 0.5
 _SAME_PEAK_FRACTION: Final = 0.99
+_WIDE_FRACTION: Final = 0.8
 
 
 def compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:
@@ -105,6 +106,13 @@ def _compare_one(run: Run, budget: MetricBudget, limit: float, tolerance: Tolera
     measured = _usable(run, metric)
     if measured is None:
         return _not_measured(run, metric, limit, f"limit {metric.format_value(limit)}")
+    if metric is Metric.GPU_USED and run.has_reservation:
+        message = (
+            f"{metric.label} {measured.text} is reserved by preallocation and says nothing about need, limit "
+            f"{metric.format_value(limit)}; set XLA_PYTHON_CLIENT_PREALLOCATE=false, or hold {Metric.GPU_LIVE.label} "
+            "to a limit"
+        )
+        return Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=measured, message=message)
     cell = run.heaviest_cell(metric)
     if measured.value > limit:
         kind = VerdictKind.OVER
@@ -154,16 +162,25 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
         return VerdictKind.NOT_MEASURED, (
             f"{metric.label} between {shown} and {shown_upper}, limit {shown_limit}: whether it is over cannot be told"
         )
-    far_under = metric.is_memory and limit > _FAR_UNDER * tolerance.limit_for(metric, [measured.value])
+    highest = measured.value if upper is None else upper
+    far_under = metric.is_memory and limit > _FAR_UNDER * tolerance.limit_for(metric, [highest])
     if far_under and (upper is not None or budget.method is Method.SAMPLED):
         cure = "lower the limit that was set by hand" if budget.hand_set else "record it again"
         return VerdictKind.IMPROVED, (
-            f"{metric.label} {shown} is far under its limit {shown_limit}, "
-            f"which is {_times(limit, measured.value)} too large: {cure}"
+            f"{metric.label} {_wide_text(measured) or shown} is far under its limit {shown_limit}, "
+            f"which is {_times(limit, highest)} too large: {cure}"
         )
     at_least = "at least " if upper is None else ""
     method = f" (a lower bound now, {budget.method} when recorded)" if is_weaker else ""
-    return VerdictKind.WITHIN, f"{metric.label} {at_least}{shown}, limit {shown_limit}{method}"
+    return VerdictKind.WITHIN, f"{metric.label} {_wide_text(measured) or at_least + shown}, limit {shown_limit}{method}"
+
+
+def _wide_text(measured: Measurement) -> str:
+    """Print both ends of a figure whose lower end alone would say too little; else an empty string."""
+    upper = measured.upper_bound
+    if upper is None or measured.value >= _WIDE_FRACTION * upper:
+        return ""
+    return f"between {measured.metric.format_value(measured.value)} and {measured.metric.format_value(upper)}"
 
 
 def _times(limit: float, value: float) -> str:

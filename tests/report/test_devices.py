@@ -1,4 +1,4 @@
-"""GPUs, allocators and the compiler in the summary: where a run had to do with them, and never as a need that is none."""
+"""GPUs, allocators and the compiler in the summary: where a run had to do with them, and no reservation as a need."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_a_shared_card_names_who_else_held_memory_of_it():
     run = entry_of(devices=(use,), cells=[replace(cell(1, 10, 500), allocators=(allocator,))]).run
     assert device_lines(run) == [
         (
-            "GPU 0 (Tesla T4): >= 11 GiB of 15 GiB by this run, reserved by preallocation, which says nothing about need; "
-            "3 GiB in use before it; shared, others held up to 4 GiB; 200 MiB more in use after it than before; "
+            "GPU 0 (Tesla T4): >= 11 GiB of 15 GiB by this run, reserved by preallocation, which says nothing about "
+            "need; 3 GiB in use before it; shared, others held up to 4 GiB; 200 MiB more in use after it than before; "
             "busy up to 97 %"
         ),
         "pid 41, running lecture first.md: held 3 GiB, before this run did",
