@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pytest_lecturecheck import execution
 from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings, Probe, Snapshot
+from pytest_lecturecheck.timeline import MemorySample
 
 
 class NullProbe:
@@ -26,6 +27,10 @@ class NullProbe:
     def close(self) -> Mapping[Metric, Reading]:
         """Give no readings."""
         return {}
+
+    def timeline(self, since: float) -> tuple[MemorySample, ...]:  # noqa: ARG002 - the port's signature
+        """Give no samples."""
+        return ()
 
 
 def _open_nothing(*_arguments: object, **_options: object) -> Probe:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings, Snapshot
+from pytest_lecturecheck.timeline import MemorySample
 
 
 class FakeProbe:
@@ -16,7 +17,9 @@ class FakeProbe:
         cells: Sequence[CellReadings] = (),
         lecture: Mapping[Metric, Reading] | None = None,
         last: Snapshot | None = None,
+        samples: Sequence[MemorySample] = (),
     ):
+        self.samples = tuple(samples)
         self.cells = list(cells)
         self.lecture = lecture or {}
         self.last = last
@@ -37,3 +40,6 @@ class FakeProbe:
     def close(self) -> Mapping[Metric, Reading]:
         self.calls.append("close")
         return self.lecture
+
+    def timeline(self, since: float) -> tuple[MemorySample, ...]:  # noqa: ARG002 - the port's signature
+        return self.samples

@@ -100,7 +100,7 @@ class _LectureRun:
         self.document = copy.deepcopy(plan.lecture.document)
         self.clock = asyncio.get_running_loop().time
         self.begun = self.clock()
-        self.monotonic = time.monotonic()
+        self.monotonic, self.started_at = time.monotonic(), time.perf_counter()
         self.attached: Attached | None = None
         self.running: Cell | None = None
         self.cell_of_request: dict[int, int] = {}
@@ -189,7 +189,9 @@ class _LectureRun:
                 continue
             self.running = cell
             self._report_progress()
-            self.cells[position], end = await self._run_cell(attached, cell)
+            started_seconds = time.perf_counter() - self.started_at
+            result, end = await self._run_cell(attached, cell)
+            self.cells[position] = result.placed(started_seconds)
             if end is not None:
                 outcome, evidence = end
                 return replace(self.record, outcome=outcome, evidence=evidence)
@@ -305,6 +307,7 @@ class _LectureRun:
         readings: Mapping[Metric, Reading] = {}
         if self.attached is not None:
             readings = self.attached.probe.close()
+            self.record = replace(self.record, timeline=self.attached.probe.timeline(self.started_at))
             leftovers = await self.attached.tear_down(self.ports)
             self.findings.extend(self.traces.left(leftovers) if self.traces is not None else ())
         if self.temp_folder is not None:
@@ -313,6 +316,7 @@ class _LectureRun:
 
     def _complete(self, record: Run, readings: Mapping[Metric, Reading]) -> Run:
         record = replace(record, cells=tuple(self.cells), readings=readings)
+        record = replace(record, timeline=self.record.timeline)
         heaviest = record.heaviest_cell()
         if heaviest is not None:
             self.findings.extend(thread_findings(heaviest.number, self.threads_after))

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from pytest_lecturecheck.device import DeviceUse
 from pytest_lecturecheck.metric import Metric, Reading
+from pytest_lecturecheck.timeline import MemorySample
 
 RUN_TOKEN_VARIABLE: Final = "LECTURECHECK_RUN"  # noqa: S105 - the name of a variable, not a secret
 """Environment variable that marks every process of a run, wherever it goes in the tree of processes."""
@@ -75,6 +76,9 @@ class Probe(Protocol):
 
     def close(self) -> Mapping[Metric, Reading]:
         """Stop reading and give the lecture's figures; safe to call twice."""
+
+    def timeline(self, since: float) -> tuple[MemorySample, ...]:
+        """Give the memory over time, thinned, in seconds after the moment ``since`` of ``time.perf_counter``."""
 
 
 class DeviceProbe(Protocol):

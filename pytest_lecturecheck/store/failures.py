@@ -150,7 +150,8 @@ def _to_text(items: Iterable[RememberedFailure]) -> str:
     plain = [
         {
             "key": item.key,
-            "run": run_to_dict(item.stored.run),
+            # What is said again needs no timelines, and they are most of a record.
+            "run": run_to_dict(replace(item.stored.run, timeline=())),
             "verdict": None if item.stored.verdict is None else verdict_to_dict(item.stored.verdict),
         }
         for item in items

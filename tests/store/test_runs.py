@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_lecturecheck.device import Device, DeviceUse
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.finding import Finding, FindingKind
@@ -29,6 +30,7 @@ from pytest_lecturecheck.store.runs import (
     verdict_to_dict,
     write_runs,
 )
+from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 FOOTPRINT = Metric.PEAK_FOOTPRINT
@@ -41,6 +43,8 @@ CELL = CellRun(
     readings={FOOTPRINT: MEASURED, Metric.PEAK_SWAP: Unavailable(metric=Metric.PEAK_SWAP, reason="no swap")},
     start_footprint_bytes=7,
     error=CellError(name="ValueError", value="no", traceback=("a", "b"), line_in_cell=2),
+    started_seconds=0.5,
+    ended_seconds=0.75,
 )
 RUN = Run(
     lecture="intro/étude.md",
@@ -55,6 +59,12 @@ RUN = Run(
     software=Software(python="3.12", packages={"numpy": "2.1.0"}, blas=("openblas",)),
     startup_seconds=0.5,
     repeat=3,
+    devices=(DeviceUse(device=Device(index=0, name="Tesla T4"), before_bytes=7),),
+    environment={"OMP_NUM_THREADS": "1"},
+    timeline=(
+        MemorySample(seconds=0.0, footprint_bytes=2**26, rss_bytes=2**26, swap_bytes=0),
+        MemorySample(seconds=0.025, rss_bytes=2**26),
+    ),
 )
 VERDICT = Verdict(
     kind=VerdictKind.OVER,

@@ -20,6 +20,7 @@ from pytest_lecturecheck.probe.leftovers import PROC_ROOT, MarkedProcesses
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile, read_once
 from pytest_lecturecheck.probe.memory._ration import Ration
 from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
+from pytest_lecturecheck.probe.memory._timeline import Timeline
 from pytest_lecturecheck.probe.memory._tree import ProcessTree, read_proportional_sizes
 from pytest_lecturecheck.probe.memory._usage import Usage, sum_readings, usage_readings
 from pytest_lecturecheck.probe.memory._window import (
@@ -32,6 +33,7 @@ from pytest_lecturecheck.probe.memory._window import (
 )
 from pytest_lecturecheck.probe.port import CellReadings, Probe, Snapshot
 from pytest_lecturecheck.probe.procfs import Status, parse_sizes, parse_stat, parse_status, parse_written_bytes
+from pytest_lecturecheck.timeline import MemorySample
 
 _RESET_HIGH_WATERMARK: Final = b"5"
 _USAGE_FRESH_SECONDS: Final = 0.005
@@ -112,6 +114,7 @@ class LinuxProbe:
         self._window_start_bytes: int | None = None
         self._in_cell = False
         self._lecture = LectureWindow()
+        self._timeline = Timeline()
         self._cells: list[Mapping[Metric, Reading]] = []
         self._result: Mapping[Metric, Reading] | None = None
 
@@ -171,6 +174,11 @@ class LinuxProbe:
                 self._tree.close()
             return self._result
 
+    def timeline(self, since: float) -> tuple[MemorySample, ...]:
+        """Give the memory over time so far."""
+        with self._lock:
+            return self._timeline.samples(since)
+
     def sample(self, interval_seconds: float) -> bool:
         """Take one cheap sample, and tell whether proportional sizes are worth reading."""
         marked = self._scan_marked_when_due()
@@ -184,6 +192,7 @@ class LinuxProbe:
             if self._sample_count % _OWN_USAGE_EVERY == 0:
                 self._read_own_usage()
             self._look_around()
+            self._note_on_timeline()
             self._sample_count += 1
             return self._wants_pss()
 
@@ -219,6 +228,15 @@ class LinuxProbe:
         self._window.note_memory(
             rss_bytes=status.rss_bytes, mark_bytes=status.high_watermark_bytes, swap_bytes=status.swap_bytes
         )
+
+    def _note_on_timeline(self) -> None:
+        if self._status is not None and self._window.is_complete:
+            self._timeline.add(
+                self._status_at,
+                footprint_bytes=self._footprint_bytes(),
+                rss_bytes=self._status.rss_bytes,
+                swap_bytes=self._status.swap_bytes if self._has_swap else None,
+            )
 
     def _look_around(self, *, complete: bool = False) -> None:
         """Look for other processes of the tree, and read what they hold."""
@@ -310,6 +328,7 @@ class LinuxProbe:
                 self._tree.set_strays(self._marked.scan())
                 self._look_around(complete=True)
                 self._read_usage()
+        self._note_on_timeline()
         if is_last:
             self._lecture.add_last(self._window)
         else:

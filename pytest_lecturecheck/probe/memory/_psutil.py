@@ -10,8 +10,10 @@ import psutil
 
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
+from pytest_lecturecheck.probe.memory._timeline import Timeline
 from pytest_lecturecheck.probe.memory._usage import sum_readings
 from pytest_lecturecheck.probe.port import CellReadings, Snapshot
+from pytest_lecturecheck.timeline import MemorySample
 
 _GONE = "the process had ended before it could be read"
 
@@ -37,6 +39,7 @@ class PsutilProbe:
         self._cell_peak_bytes: int | None = None
         self._peak_bytes: int | None = None
         self._start: tuple[float, float | None] = (time.perf_counter(), None)
+        self._timeline = Timeline()
         self._cells: list[Mapping[Metric, Reading]] = []
         self._result: Mapping[Metric, Reading] | None = None
         sampler.add(self, interval_seconds)
@@ -84,6 +87,11 @@ class PsutilProbe:
                 self._result = {**self._memory_readings(self._peak_bytes), **sums}
             return self._result
 
+    def timeline(self, since: float) -> tuple[MemorySample, ...]:
+        """Give the resident size over time so far; there is no footprint here."""
+        with self._lock:
+            return self._timeline.samples(since)
+
     def sample(self, interval_seconds: float) -> bool:
         """Take one sample; there is no dearer one."""
         with self._lock:
@@ -110,6 +118,7 @@ class PsutilProbe:
         if not rss_bytes:
             return None
         self._last = (time.perf_counter(), rss_bytes)
+        self._timeline.add(self._last[0], footprint_bytes=None, rss_bytes=rss_bytes, swap_bytes=None)
         self._cell_peak_bytes = max(self._cell_peak_bytes or 0, rss_bytes)
         self._peak_bytes = max(self._peak_bytes or 0, rss_bytes)
         return rss_bytes
