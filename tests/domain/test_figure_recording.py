@@ -22,7 +22,12 @@ def run(*figures, repeat=1):
     cell = CellRun(number=1, index=0, line=10, status=CellStatus.OK, figures=figures)
     peak = Measurement(metric=FOOTPRINT, value=400 * MIB, method=Method.EXACT)
     return Run(
-        lecture="a.md", platform="linux", outcome=Outcome.COMPLETED, cells=(cell,), readings={FOOTPRINT: peak}, repeat=repeat
+        lecture="a.md",
+        platform="linux",
+        outcome=Outcome.COMPLETED,
+        cells=(cell,),
+        readings={FOOTPRINT: peak},
+        repeat=repeat,
     )
 
 

@@ -75,7 +75,12 @@ def budget(*figures, **limits):
             "speedup 3e-08, limit 1e-12: 3e+04 times as much, in code cell 5, line 41; 1e-15 when recorded (1 run)",
         ),
         (0.0, {"limit": 0.0}, VerdictKind.WITHIN, "speedup 0, limit 0"),
-        (5e-324, {"limit": 0.0}, VerdictKind.OVER, "speedup 4.94e-324, limit 0: 4.94e-324 over, in code cell 5, line 41"),
+        (
+            5e-324,
+            {"limit": 0.0},
+            VerdictKind.OVER,
+            "speedup 4.94e-324, limit 0: 4.94e-324 over, in code cell 5, line 41",
+        ),
         (-1.0, {"at_least": 0.0}, VerdictKind.UNDER, "speedup -1, at least 0 wanted: 1 under, in code cell 5, line 41"),
         (
             -3.0,
@@ -120,7 +125,8 @@ def test_a_figure_that_was_not_reported_is_not_measured(policy):
 
 
 @pytest.mark.parametrize(
-    ("unit", "found"), [("ms", "reported in 'ms', 's' when recorded"), ("", "reported without a unit, 's' when recorded")]
+    ("unit", "found"),
+    [("ms", "reported in 'ms', 's' when recorded"), ("", "reported without a unit, 's' when recorded")],
 )
 def test_another_unit_is_another_quantity(unit, found):
     verdict = judge(reported(1.0, unit=unit), budget(limit=2.0, unit="s"), Policy())
