@@ -62,6 +62,11 @@ _OTHER: Final = re.compile(
     r"\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z][A-Z_]{3,40}\b|\bcudaError(?!MemoryAllocation)[A-Z][A-Za-z]{3,40}\b"
     r"|^CUDA error: (?!out of memory|CU[A-Z]+_STATUS)"
 )
+# Anybody raises a RuntimeError: the libraries that do so begin with these words.
+_BEGINNING: Final = re.compile(
+    r"CUDA error: |[A-Z_]{5,24}: |\[[0-9]+\] Call to |CUDA driver version is insufficient|No CUDA GPUs are available"
+    r"|Found no NVIDIA driver on your system|The NVIDIA driver on your system is too old|Unable to initialize backend"
+)
 _ADVICE: Final = (
     (
         _BROKEN,
@@ -110,6 +115,8 @@ def _raised(evidence: Evidence) -> Cause | None:
     name, text = error.name.rsplit(".", 1)[-1], error.value[:_READ_LENGTH].strip()
     patterns = (_BROKEN, _FAULTY, _MISSING, _OTHER) if name in _CLASSES else (_NOT_LOADED,) if name in _LOADING else ()
     if not any(pattern.search(text) for pattern in patterns):
+        return None
+    if name == "RuntimeError" and not _BEGINNING.match(text):
         return None
     return Cause(
         kind=CauseKind.DRIVER_ERROR,
