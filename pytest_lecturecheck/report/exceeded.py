@@ -118,18 +118,26 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
 
 
 def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
-    limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least)}"]
-    limits += [] if item.limit is None else [format_figure(item.limit)]
+    limits = _limits_text(item)
     shown, tone = NO_FIGURE, Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
     if item.figure is not None:
+        unit = item.figure.unit
         exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)
-        against = item.figure.value if exceeded is None else exceeded
-        shown, shown_limit = format_figures_apart(item.figure.value, against, item.figure.unit)
+        shown = format_figure(item.figure.value, unit)
         if exceeded is not None:
-            limits = [f"at least {shown_limit}" if item.kind is VerdictKind.UNDER else shown_limit]
+            shown, limits = format_figures_apart(item.figure.value, exceeded, unit)
+            limits = f"at least {limits}" if item.kind is VerdictKind.UNDER else limits
     found = entry.budget.figures.get(item.name) if entry.budget is not None else None
     seen = format_figure_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
-    return (Field(item.name), Field(shown, tone), Field(", ".join(limits)), Field(item.kind.value, tone), Field(seen))
+    return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(seen)
+
+
+def _limits_text(item: FigureComparison) -> str:
+    most = "" if item.limit is None else format_figure(item.limit)
+    if item.at_least is None:
+        return most
+    least = format_figure(item.at_least)
+    return f"{least} to {most}" if most else f"at least {least}"
 
 
 def _seen_text(entry: Entry, metric: Metric) -> str:

@@ -41,6 +41,7 @@ _VERDICT_TONES: Final = {
     VerdictKind.IMPROVED: Tone.WARN,
     VerdictKind.NO_BUDGET: Tone.WARN,
     VerdictKind.NOT_MEASURED: Tone.WARN,
+    VerdictKind.PROFILED: Tone.WARN,
     VerdictKind.NOTHING_TO_RUN: Tone.DIM,
     VerdictKind.SKIPPED: Tone.DIM,
 }

@@ -52,8 +52,10 @@ def budget(*figures, **limits):
             math.nextafter(1.5, 0),
             {"at_least": 1.5},
             VerdictKind.UNDER,
-            "speedup 1.4999999999999998, at least 1.5 wanted: 2.22e-16 under (-0.000000000000015 %), "
-            "in code cell 5, line 41",
+            (
+                "speedup 1.4999999999999998, at least 1.5 wanted: 2.22e-16 under (-0.000000000000015 %), "
+                "in code cell 5, line 41"
+            ),
         ),
         (1.5, {"limit": 1.5}, VerdictKind.WITHIN, "speedup 1.5, limit 1.5"),
         (

@@ -156,8 +156,10 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
         ("figures.x = { at_least = 2, limit = 1 }", "figures.x: x: at_least = 2.0 is above limit = 1.0"),
         (
             "figures.Speed-Up = { limit = 1 }",
-            "figures.Speed-Up: 'Speed-Up' is no name of a figure; expected lower-case letters, digits and underscores, "
-            "a letter first, at most 41 characters",
+            (
+                "figures.Speed-Up: 'Speed-Up' is no name of a figure; expected lower-case letters, digits and "
+                "underscores, a letter first, at most 41 characters"
+            ),
         ),
         ("figures.x.limit = 1", "figures.x.limit: dotted key; write figures.x = { limit = ... }"),
         ('"figures.x" = { limit = 1 }', '"figures.x": one key in quotes; write figures.NAME without quotes'),

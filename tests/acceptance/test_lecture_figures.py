@@ -1,0 +1,89 @@
+"""A lecture's own figures from end to end: recorded, given a limit by hand, and held to it on both sides."""
+
+from textwrap import dedent
+
+from real_sessions import PLATFORM
+
+SWEEP = """
+from pathlib import Path
+from IPython.display import update_display
+
+speedup = float(Path("speedup.txt").read_text())
+figures = {"speedup": {"value": speedup, "unit": "x", "better": "higher"}, "distance": 1e-15}
+update_display({"application/vnd.lecturecheck+json": figures}, display_id="lecturecheck", raw=True)
+"""
+HAND_SET = 'figures.speedup = { at_least = 1.5, seen = [1.67, 1.67], unit = "x" }'
+
+
+def write_speedup(desk, value):
+    (desk.folder / "speedup.txt").write_text(value, encoding="utf-8")
+
+
+def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_desk):
+    own_desk.notebook("sweep.ipynb", "a = 1", SWEEP)
+    write_speedup(own_desk, "1.67")
+    recorded = own_desk.pytest("--lecture-record", "--lecture-runs=2", "sweep.ipynb")
+    assert (recorded.code, recorded.outcomes()) == (0, {"passed": 1})
+    assert "  speedup: seen 1.67 x; no limit: set at_least by hand" in recorded.lines
+    assert "  distance: seen 1e-15; no limit: set at_least or limit by hand" in recorded.lines
+    path = own_desk.folder / "lecture-budgets" / f"{PLATFORM}.toml"
+    text = path.read_text(encoding="utf-8")
+    assert 'figures.speedup = { seen = [1.67, 1.67], unit = "x" }\n' in text
+    path.write_text(
+        text.replace('figures.speedup = { seen = [1.67, 1.67], unit = "x" }', f"# acceptance: 75 %\n{HAND_SET}"),
+        encoding="utf-8",
+    )
+
+    write_speedup(own_desk, "1.5")
+    passing = own_desk.pytest("--lecture-budget", "--lecture-strict", "sweep.ipynb")
+    assert (passing.code, passing.verdict("sweep.ipynb")["kind"]) == (0, "within")
+    assert "  speedup 1.5 x (>= 1.5), distance 1e-15" in passing.lines
+
+    write_speedup(own_desk, "1.49")
+    failing = own_desk.pytest("--lecture-budget", "--junitxml=junit.xml", "sweep.ipynb")
+    headline = (
+        "speedup 1.49 x, at least 1.5 x wanted: 0.01 x under (-0.67 %), in code cell 2; 1.67 x when recorded (2 runs)"
+    )
+    assert (failing.code, failing.verdict("sweep.ipynb")["kind"]) == (1, "under")
+    assert failing.failure("sweep.ipynb").split("\n")[0] == headline
+    properties = {item.get("name"): item.get("value") for item in failing.junit.iter("property")}
+    assert properties["lecturecheck.figure.speedup"] == "1.49"
+    assert properties["lecturecheck.figure.speedup.at_least"] == "1.5"
+
+    again = own_desk.pytest("--lecture-record", "sweep.ipynb")
+    assert again.code == 0
+    warning = "    these runs are under the limit set by hand: speedup 1.49, at_least 1.5"
+    assert warning in again.lines
+    kept = path.read_text(encoding="utf-8")
+    assert "# acceptance: 75 %\nfigures.speedup = { at_least = 1.5, seen = [1.49" in kept
+
+
+def test_a_limited_figure_that_is_not_reported_fails_under_strict_only(own_desk):
+    own_desk.notebook("silent.ipynb", "a = 1")
+    own_desk.write(
+        f"lecture-budgets/{PLATFORM}.toml",
+        dedent("""\
+            schema = 1
+
+            [lectures."silent.ipynb"]
+            figures.distance = { limit = 1e-12 }
+            """),
+    )
+    lenient = own_desk.pytest("--lecture-budget", "silent.ipynb")
+    assert (lenient.code, lenient.verdict("silent.ipynb")["kind"]) == (0, "not measured")
+    strict = own_desk.pytest("--lecture-budget", "--lecture-strict", "silent.ipynb")
+    assert strict.code == 1
+    headline = "distance not measured (the lecture did not report it), limit 1e-12"
+    assert strict.failure("silent.ipynb").split("\n")[0] == headline
+
+
+def test_a_bad_figure_stops_the_session_before_any_kernel_starts(own_desk):
+    own_desk.notebook("silent.ipynb", "a = 1")
+    own_desk.write(
+        f"lecture-budgets/{PLATFORM}.toml",
+        'schema = 1\n\n[lectures."silent.ipynb"]\nfigures.distance = { limti = 1e-12 }\n',
+    )
+    session = own_desk.pytest("--lecture-budget", "silent.ipynb")
+    assert (session.code, session.runs) == (4, {})
+    key = 'lectures."silent.ipynb".figures.distance.limti'
+    assert f"{PLATFORM}.toml line 4: {key}: unknown key; expected one of at_least, limit, seen, unit" in session.text

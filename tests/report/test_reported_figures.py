@@ -1,0 +1,153 @@
+"""Figures that a lecture reports, in every report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_entries import budget_of, cell, run_of
+from test_budget_diff import change
+from test_terminal import HOSTILE, UNSAFE
+
+from pytest_lecturecheck.budget import FigureBudget
+from pytest_lecturecheck.figure import Better, Figure
+from pytest_lecturecheck.figure_recording import FigureChange
+from pytest_lecturecheck.report.budget_diff import render_changes
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.junit import properties
+from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.terminal import render_failure, render_summary
+from pytest_lecturecheck.report.text import display_width
+from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
+from pytest_lecturecheck.verdict import Policy, judge
+
+SPEEDUP = Figure(name="speedup", value=1.21, unit="x", better=Better.HIGHER)
+DISTANCE = Figure(name="distance", value=3.2e-15)
+BUDGETS = (
+    FigureBudget(name="speedup", at_least=1.5, seen=(1.66, 1.7), unit="x"),
+    FigureBudget(name="distance", limit=1e-12, seen=(1e-15,)),
+    FigureBudget(name="efficiency", at_least=0.8, limit=1.0),
+)
+
+
+def entry(*figures, lecture="lectures/sweep.md"):
+    cells = [cell(1, 12, 95, 40, 0.84), cell(2, 30, 188, 93, 3.2, figures=figures)]
+    run = run_of(lecture, cells)
+    budget = replace(budget_of(lecture, 220, (180, 188)), figures={item.name: item for item in BUDGETS})
+    return Entry(run=run, verdict=judge(run, budget, Policy()), budget=budget, seconds=5.0)
+
+
+def test_a_failure_shows_figures_limits_and_what_to_do():
+    text = render_failure(entry(DISTANCE, SPEEDUP), width=100)
+    head, _, rest = text.partition("\n\n")
+    assert head.split("\n") == [
+        (
+            "speedup 1.21 x, at least 1.5 x wanted: 0.29 x under (-19 %), in code cell 2, line 30; "
+            "1.66 to 1.7 x when recorded (2 runs)"
+        ),
+        "lectures/sweep.md:30: code cell 2 of 2",
+    ]
+    assert rest.split("\n\nChanged since")[0] == (
+        "Held against the budget of linux-x86_64-cpu, recorded 2025-11-02 from 2 runs\n"
+        "  metric          measured           limit  verdict       when recorded\n"
+        "  peak footprint   188 MiB         220 MiB  within        180 MiB to 188 MiB\n"
+        "  distance         3.2e-15           1e-12  within        1e-15\n"
+        "  efficiency             -        0.8 to 1  not measured  set by hand\n"
+        "  speedup           1.21 x  at least 1.5 x  under         1.66 to 1.7 x\n"
+        "\n"
+        "How the figures were had\n"
+        "  peak footprint: exact (VmHWM), within 256 KiB; when recorded: sampled\n"
+        "  efficiency not measured (the lecture did not report it), at least 0.8 wanted, limit 1\n"
+        "  machine: Linux 6.18, x86_64, Example CPU 7763, 4 cores, 16 GiB RAM, no swap, limit 7 GiB by\n"
+        "    container (cgroup v2 memory.max)\n"
+        "\n"
+        "What to do\n"
+        "  if this is meant to be so: change by hand the limit of speedup in the budget file; recording keeps\n"
+        "  it"
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_failures_and_summaries_fit_the_width(width):
+    made = entry(SPEEDUP, *(Figure(name=f"f{number}", value=number / 7) for number in range(40)))
+    rows = [
+        *render_failure(made, width=width).split("\n")[2:],
+        *render_summary([made], width=width, colour=False),
+    ]
+    assert max(display_width(row) for row in rows) <= width
+
+
+def test_the_summary_lists_what_lectures_report_once():
+    entries = [entry(DISTANCE), entry(DISTANCE, lecture="lectures/other.md"), entry(lecture="lectures/silent.md")]
+    rows = render_summary(entries, width=80, colour=False)
+    start = rows.index("Reported by the lectures")
+    assert rows[start : start + 5] == [
+        "Reported by the lectures",
+        "  distance 3.2e-15 (<= 1e-12)",
+        "      lectures/sweep.md",
+        "      lectures/other.md",
+        "",
+    ]
+
+
+def test_a_lecture_that_reports_nothing_has_no_such_section():
+    assert "Reported by the lectures" not in render_summary([entry()], width=80, colour=False)
+
+
+def test_markdown_lists_them():
+    text = render_markdown([entry(DISTANCE)])
+    rows = "### Reported by the lectures\n\n- distance 3.2e-15 (&lt;= 1e-12): <code>lectures/sweep.md</code>"
+    assert rows in text
+
+
+def test_properties_hold_every_digit():
+    made = entry(Figure(name="distance", value=1 / 3), SPEEDUP)
+    assert [pair for pair in properties(made) if ".figure." in pair[0]] == [
+        ("lecturecheck.figure.distance", "0.3333333333333333"),
+        ("lecturecheck.figure.speedup", "1.21"),
+        ("lecturecheck.figure.speedup.unit", "x"),
+        ("lecturecheck.figure.distance.limit", "1e-12"),
+        ("lecturecheck.figure.efficiency.at_least", "0.8"),
+        ("lecturecheck.figure.efficiency.limit", "1.0"),
+        ("lecturecheck.figure.efficiency.unavailable", "not reported"),
+        ("lecturecheck.figure.speedup.at_least", "1.5"),
+    ]
+
+
+def test_figures_and_their_verdict_survive_the_store():
+    made = entry(DISTANCE, SPEEDUP)
+    stored = loads(dumps(StoredRun(run=made.run, verdict=made.verdict)))
+    assert (stored.run, stored.verdict) == (made.run, made.verdict)
+    assert stored.run.figures == {"distance": DISTANCE, "speedup": SPEEDUP}
+
+
+def figure_change(old=None, new=None, **more):
+    return FigureChange(lecture="lectures/sweep.md", variant="", old=old, new=new, **more)
+
+
+def test_changes_of_figures_stand_below_those_of_metrics():
+    changes = [
+        change(new_limit=5.0, new_seen=(4.0,)),
+        figure_change(new=FigureBudget(name="speedup", seen=(1.7,), unit="x"), better=Better.HIGHER),
+        figure_change(BUDGETS[1], replace(BUDGETS[1], seen=(3e-9,))),
+        figure_change(BUDGETS[0], BUDGETS[0], is_untouched=True),
+    ]
+    assert render_changes(changes, width=100)[3:] == [
+        "",
+        "  reported by the lectures",
+        "lectures/sweep.md",
+        "  speedup: seen 1.7 x; no limit: set at_least by hand",
+        "  distance: seen 3e-09 (before: 1e-15); limit 1e-12 (set by hand, kept)",
+        "    these runs are over the limit set by hand: distance 3e-09, limit 1e-12",
+        "",
+        "1 lecture recorded; limits: 1 new",
+    ]
+    assert render_changes(changes[1:2])[-1] == "no limit changed"
+
+
+def test_hostile_names_are_harmless():
+    made = FigureChange(lecture=HOSTILE, variant=HOSTILE, old=None, new=BUDGETS[0])
+    for width in (60, 200):
+        rows = render_changes([made], width=width)
+        assert max(len(row) for row in rows) <= width
+        assert UNSAFE.search("".join(rows)) is None
