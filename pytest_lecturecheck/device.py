@@ -110,6 +110,7 @@ class DeviceUse:
         is_reserved: whether :attr:`used` is an allocator's preallocation, which says nothing about need.
         peak_utilisation_fraction: highest utilisation seen (0..1), or ``None``.
         holders: others that held memory of it.
+        leftovers: processes of this run that still held memory after the teardown.
         timeline: the samples, thinned.
         interval_seconds: interval between two samples as taken, or ``None``.
     """
@@ -124,6 +125,7 @@ class DeviceUse:
     is_reserved: bool = False
     peak_utilisation_fraction: float | None = None
     holders: tuple[DeviceHolder, ...] = ()
+    leftovers: tuple[DeviceHolder, ...] = ()
     timeline: tuple[DeviceSample, ...] = ()
     interval_seconds: float | None = None
 
@@ -167,6 +169,8 @@ class CompileFigures:
         count: programs compiled (or read from the persistent cache).
         cache_hits: programs read from the persistent cache.
         cache_misses: programs written to the persistent cache.
+        unfinished_seconds: of :attr:`seconds`, the time since the beginning of a span that had not ended when the
+            kernel was last looked at (it died or was out of time while it compiled).
     """
 
     seconds: float
@@ -176,3 +180,4 @@ class CompileFigures:
     count: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    unfinished_seconds: float = 0.0

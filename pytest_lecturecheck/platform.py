@@ -71,6 +71,7 @@ class Machine:
         transparent_hugepages: the kernel's setting ("always", "madvise", "never"), or ``None``.
         accelerators: model names of the GPUs.
         driver: driver version of the accelerators, or ``None``.
+        cuda: version of CUDA that the driver offers ("12.4"), or ``None``.
     """
 
     system: str
@@ -84,6 +85,7 @@ class Machine:
     transparent_hugepages: str | None = None
     accelerators: tuple[str, ...] = ()
     driver: str | None = None
+    cuda: str | None = None
 
     @property
     def usable_memory_bytes(self) -> int:

@@ -28,13 +28,14 @@ def detect_platform(accelerator: str = "cpu") -> str:
     return platform_label(platform.system(), platform.machine(), accelerator)
 
 
-def detect_machine(*, accelerators: Sequence[str] = (), driver: str | None = None) -> Machine:
+def detect_machine(*, accelerators: Sequence[str] = (), driver: str | None = None, cuda: str | None = None) -> Machine:
     """
     Describe this machine as this process can use it.
 
     Args:
         accelerators: model names of the GPUs, from whoever asked them.
         driver: driver version of the accelerators.
+        cuda: version of CUDA that the driver offers.
     """
     if sys.platform == "linux":
         return read_linux_machine(
@@ -43,9 +44,10 @@ def detect_machine(*, accelerators: Sequence[str] = (), driver: str | None = Non
             affinity_count=len(os.sched_getaffinity(0)),
             accelerators=accelerators,
             driver=driver,
+            cuda=cuda,
         )
     else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
-        return _detect_other_machine(accelerators, driver)
+        return _detect_other_machine(accelerators, driver, cuda)
 
 
 def available_memory() -> int | None:
@@ -65,6 +67,7 @@ def read_linux_machine(
     affinity_count: int,
     accelerators: Sequence[str] = (),
     driver: str | None = None,
+    cuda: str | None = None,
 ) -> Machine:
     """
     Describe the Linux machine whose ``proc`` and ``sys`` lie below ``root``.
@@ -75,6 +78,7 @@ def read_linux_machine(
         affinity_count: cores this process may be scheduled on.
         accelerators: model names of the GPUs.
         driver: driver version of the accelerators.
+        cuda: version of CUDA that the driver offers.
     """
     sizes = parse_sizes(_read_text(root / "proc" / "meminfo"))
     ram_bytes = sizes.get("MemTotal", 0)
@@ -93,6 +97,7 @@ def read_linux_machine(
         transparent_hugepages=parse_bracketed_choice(huge_pages),
         accelerators=tuple(accelerators),
         driver=driver,
+        cuda=cuda,
     )
 
 
@@ -114,7 +119,7 @@ def _usable_cores(affinity_count: int, quota_cores: float | None) -> int:
     return max(1, min(affinity_count, math.ceil(quota_cores)))
 
 
-def _detect_other_machine(accelerators: Sequence[str], driver: str | None) -> Machine:
+def _detect_other_machine(accelerators: Sequence[str], driver: str | None, cuda: str | None) -> Machine:
     import psutil  # noqa: PLC0415 - slow to import, and Linux does without
 
     limit = _smallest_ulimit(psutil.virtual_memory().total)
@@ -129,6 +134,7 @@ def _detect_other_machine(accelerators: Sequence[str], driver: str | None) -> Ma
         memory_limit_source=limit.source if limit is not None else "",
         accelerators=tuple(accelerators),
         driver=driver,
+        cuda=cuda,
     )
 
 

@@ -135,6 +135,16 @@ def parse_children(text: bytes) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split() if word.isdigit())
 
 
+def parse_namespace_pids(text: bytes) -> tuple[int, ...]:
+    """
+    Parse ``NSpid`` of ``/proc/PID/status``: the process's number in each PID namespace.
+
+    The first is that of this ``/proc``'s namespace, the last the innermost; nothing where there is no such line.
+    """
+    match = re.search(rb"^NSpid:((?:\s+[0-9]+)+)$", text, re.MULTILINE)
+    return tuple(map(int, match[1].split())) if match is not None else ()
+
+
 def parse_sizes(text: str) -> Mapping[str, int]:
     """Parse lines like ``MemTotal:  24684092 kB`` (``/proc/meminfo``) to bytes."""
     matches = (_SIZE_LINE.fullmatch(line.strip()) for line in text.splitlines())

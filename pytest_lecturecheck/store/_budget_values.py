@@ -212,6 +212,7 @@ MACHINE: Final[Table] = {
     "transparent_hugepages": ("transparent_hugepages", read_text),
     "accelerators": ("accelerators", read_texts),
     "driver": ("driver", read_text),
+    "cuda": ("cuda", read_text),
 }
 MACHINE_REQUIRED: Final = ("system", "architecture", "cpu", "cores", "ram")
 SOFTWARE: Final[Table] = {

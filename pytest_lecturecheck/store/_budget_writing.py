@@ -131,6 +131,7 @@ def machine_rows(machine: Machine) -> Rows:
         "memory_limit_source": machine.memory_limit_source,
         "transparent_hugepages": machine.transparent_hugepages,
         "driver": machine.driver,
+        "cuda": machine.cuda,
     }
     rows |= {key: quote(text) for key, text in texts.items() if text}
     if machine.accelerators:

@@ -184,6 +184,19 @@ def test_far_under_begins_at_twice_what_would_be_derived_now():
             "peak footprint 590 MiB, limit 600 MiB",
         ),
         (
+            figure(PEAK, 0, Method.BRACKET, high=590 * MIB),
+            VerdictKind.WITHIN,
+            "peak footprint between 0 B and 590 MiB, limit 600 MiB",
+        ),
+        (
+            figure(PEAK, 0, Method.BRACKET, high=40 * MIB),
+            VerdictKind.IMPROVED,
+            (
+                "peak footprint between 0 B and 40 MiB is far under its limit 600 MiB, which is 15 times too large: "
+                "record it again"
+            ),
+        ),
+        (
             figure(PEAK, 590 * MIB, Method.SAMPLED, source="RSS at 20 Hz"),
             VerdictKind.WITHIN,
             "peak footprint at least 590 MiB, limit 600 MiB (a lower bound now, exact when recorded)",

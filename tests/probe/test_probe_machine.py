@@ -164,13 +164,16 @@ def test_processor_swap_and_huge_pages(tree):
         proc__cpuinfo="model name\t: AMD EPYC 7763\n",
         sys__kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",
     )
-    machine = read_linux_machine(tree, environ={}, affinity_count=2, accelerators=["Tesla T4"], driver="550.1")
+    machine = read_linux_machine(
+        tree, environ={}, affinity_count=2, accelerators=["Tesla T4"], driver="550.1", cuda="12.4"
+    )
     assert machine.cpu == "AMD EPYC 7763"
     assert machine.ram_bytes == RAM
     assert machine.swap_bytes == MIB
     assert machine.transparent_hugepages == "madvise"
     assert machine.accelerators == ("Tesla T4",)
     assert machine.driver == "550.1"
+    assert machine.cuda == "12.4"
 
 
 def test_available_memory_of_an_unlimited_machine(tree):
@@ -195,7 +198,8 @@ def test_available_memory_of_nothing(tmp_path):
 
 
 def test_this_machine():
-    machine = detect_machine(accelerators=["Tesla T4"])
+    machine = detect_machine(accelerators=["Tesla T4"], driver="550.1", cuda="12.4")
+    assert (machine.accelerators, machine.driver, machine.cuda) == (("Tesla T4",), "550.1", "12.4")
     assert re.fullmatch(r"[A-Za-z]+ [0-9]+(\.[0-9]+)?", machine.system)
     assert machine.architecture == detect_platform().split("-")[1]
     assert machine.cpu

@@ -7,6 +7,7 @@ from pytest_lecturecheck.probe.procfs import (
     parse_bracketed_choice,
     parse_children,
     parse_cpu_model,
+    parse_namespace_pids,
     parse_sizes,
     parse_smaps_rollup,
     parse_stat,
@@ -122,3 +123,16 @@ def test_cpu_model(text, expected):
 def test_bracketed_choice():
     assert parse_bracketed_choice("always defer defer+madvise [madvise] never\n") == "madvise"
     assert parse_bracketed_choice("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "pids"),
+    [
+        (b"Name:\tpython\nNSpid:\t4242\t37\t1\nThreads:\t1\n", (4242, 37, 1)),
+        (b"Name:\tNSpid:\\n 5\nNSpid:\t7\n", (7,)),
+        (b"Name:\tpython\n", ()),
+        (b"", ()),
+    ],
+)
+def test_numbers_in_each_pid_namespace(text, pids):
+    assert parse_namespace_pids(text) == pids

@@ -78,6 +78,7 @@ def _printed_entry(item, rules):
             **{name: None if size is None else _printed_size(size) for name, size in sizes.items()},
             transparent_hugepages=machine.transparent_hugepages or None,
             driver=machine.driver or None,
+            cuda=machine.cuda or None,
         )
     return replace(item, metrics=metrics, heaviest=heaviest, machine=machine)
 
@@ -127,6 +128,7 @@ _machines = st.builds(
     transparent_hugepages=st.none() | st.text(max_size=5),
     accelerators=st.lists(st.text(max_size=5), max_size=2).map(tuple),
     driver=st.none() | st.text(max_size=5),
+    cuda=st.none() | st.text(max_size=5),
 )
 _software = st.builds(
     Software,

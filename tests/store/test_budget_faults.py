@@ -315,7 +315,8 @@ def test_short_forms_are_limits_set_by_hand(path):
 def test_a_machine_is_read(path):
     path.write_text(
         'schema = 1\n[lectures."a.md"]\nwall = "1 s"\nmachine = "lab"\n[machines.lab]\nsystem = "Linux"\n'
-        'architecture = "arm64"\ncpu = "M"\ncores = 8\nram = "16 GiB"\naccelerators = ["T4"]\ndriver = "550"\n',
+        'architecture = "arm64"\ncpu = "M"\ncores = 8\nram = "16 GiB"\naccelerators = ["T4"]\ndriver = "550"\n'
+        'cuda = "12.4"\n',
         "utf-8",
     )
     assert load_budgets(path).find("a.md").machine == Machine(
@@ -326,4 +327,5 @@ def test_a_machine_is_read(path):
         ram_bytes=16 * GIB,
         accelerators=("T4",),
         driver="550",
+        cuda="12.4",
     )

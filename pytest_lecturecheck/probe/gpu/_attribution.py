@@ -1,0 +1,224 @@
+"""
+What of a device's memory is a run's: by its processes where NVML's numbers are ours, else bounded by the rise. Pure.
+
+In a container NVML may list the numbers of the host, list nobody, or list everybody with 0 bytes. So a run whose
+processes never show has used nothing only where NVML's numbers are known to be those of this PID namespace; elsewhere
+all that is known is that it cannot have used more than the device rose by.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.probe.gpu._readings import CardReading, ProcessUse
+from pytest_lecturecheck.units import MIB
+
+PID_NAMESPACE: Final = "PID namespace"
+_NO_BYTES: Final = "no bytes for each process (N/A)"
+_NOT_LISTED: Final = "held by no listed process"
+SAMPLED_SOURCE: Final = "NVML, the run's processes"
+UNLISTED_BYTES: Final = 32 * MIB
+"""What drivers take beside what they list. A process that computes takes more than that for its context alone."""
+_LINGERING_COUNT: Final = 15
+"""Readings over which memory must stay unlisted: a process that ends leaves the list before its memory is free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """
+    What one reading says of the run.
+
+    Attributes:
+        run_bytes: memory of the run's processes, or ``None`` where it cannot be told apart.
+        known_bytes: what of it is known at least.
+        upper_bytes: the run cannot have held more.
+        others_bytes: memory of other processes, or ``None`` where it cannot be told apart.
+        doubt: why it cannot be told apart, or an empty string.
+    """
+
+    run_bytes: int | None
+    known_bytes: int
+    upper_bytes: int
+    others_bytes: int | None
+    doubt: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Peak:
+    """
+    The highest of some shares: of a cell, or of the whole run.
+
+    Attributes:
+        count: shares taken in.
+        known_bytes: the most that the run's processes held for certain.
+        others_bytes: the most that others held, or ``None``.
+        untold_bytes: for each doubt the highest upper bound while it lasted.
+    """
+
+    count: int = 0
+    known_bytes: int = 0
+    others_bytes: int | None = None
+    untold_bytes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, share: Share) -> None:
+        """Take a share in."""
+        self.count += 1
+        self.known_bytes = max(self.known_bytes, share.known_bytes)
+        if share.others_bytes is not None:
+            self.others_bytes = max(self.others_bytes or 0, share.others_bytes)
+        if share.doubt:
+            self.untold_bytes[share.doubt] = max(self.untold_bytes.get(share.doubt, 0), share.upper_bytes)
+
+
+class Attribution:
+    """
+    Divides what a device holds between a run and others, reading after reading.
+
+    Args:
+        first: the device before the run's processes could hold any of it. Whoever is listed there is not the run's,
+            also where the number is that of a process of the run: then it is another namespace's.
+        same_namespace: NVML's process ids are known to be those of this PID namespace.
+        no_bytes_reason: how to say that processes are listed without their bytes.
+    """
+
+    def __init__(self, first: CardReading, *, same_namespace: bool, no_bytes_reason: str = _NO_BYTES) -> None:
+        self._no_bytes_reason = no_bytes_reason
+        self._before = {process.pid: process.used_bytes for process in first.processes or ()}
+        self._first_used_bytes = first.used_bytes
+        self._lowest_used_bytes = first.used_bytes
+        self._same_namespace = same_namespace
+        self._own_were_seen = False
+        self._unlisted: deque[int] = deque(maxlen=_LINGERING_COUNT)
+        self.peak = Peak()
+        """The whole run's."""
+
+    @property
+    def before(self) -> AbstractSet[int]:
+        """Give the processes that were there first."""
+        return self._before.keys()
+
+    @property
+    def is_namespace_known(self) -> bool:
+        """Tell whether NVML's numbers are those of this PID namespace, known beforehand or seen since."""
+        return self._same_namespace or self._own_were_seen
+
+    @property
+    def is_told(self) -> bool:
+        """Tell whether the figure of the run is that of its processes, and not the device's rise."""
+        return not self._doubts(self.peak)
+
+    def own(self, reading: CardReading, ours: AbstractSet[int]) -> tuple[ProcessUse, ...]:
+        """Give the listed processes that are the run's: ``ours``, without numbers that were there first."""
+        listed = reading.processes or ()
+        return tuple(process for process in listed if process.pid in ours and process.pid not in self._before)
+
+    def add(self, reading: CardReading, ours: AbstractSet[int]) -> Share:
+        """
+        Take a reading in.
+
+        Args:
+            reading: the device, later than all before.
+            ours: process ids that belong to the run.
+        """
+        own = self.own(reading, ours)
+        held = {process.pid: process.used_bytes for process in own}
+        known_bytes = sum(used or 0 for used in held.values())
+        self._own_were_seen = self._own_were_seen or known_bytes > 0
+        self._lowest_used_bytes = min(self._lowest_used_bytes, reading.used_bytes)
+        upper_bytes = max(known_bytes, self._rise(reading, held.keys()))
+        self._unlisted.append(upper_bytes - known_bytes)
+        doubt = self._doubt(reading, list(held.values()))
+        if doubt == _NOT_LISTED:
+            upper_bytes = known_bytes + min(self._unlisted)
+        others: list[int | None] = [
+            process.used_bytes for process in reading.processes or () if process.pid not in held
+        ]
+        share = Share(
+            run_bytes=None if doubt else known_bytes,
+            known_bytes=known_bytes,
+            upper_bytes=upper_bytes,
+            others_bytes=None if doubt or None in others else sum(used or 0 for used in others),
+            doubt=doubt,
+        )
+        self.peak.add(share)
+        return share
+
+    def _rise(self, reading: CardReading, own: AbstractSet[int]) -> int:
+        """
+        Give the most that the run can hold now: what was not there before, and is not known to be of others.
+
+        What was there before and is known to be gone lowers the level from which the rise counts.
+        """
+        now = {process.pid: process.used_bytes for process in reading.processes or ()}
+        level = self._first_used_bytes
+        if reading.processes is not None:
+            level -= sum(max(0, (used or 0) - (now.get(pid) or 0)) for pid, used in self._before.items())
+        level = min(level, self._lowest_used_bytes)
+        others = self._before.keys() if not self.is_namespace_known else now.keys() - own
+        growth = sum(max(0, (now.get(pid) or 0) - (self._before.get(pid) or 0)) for pid in others)
+        return max(0, reading.used_bytes - level - growth)
+
+    def _doubt(self, reading: CardReading, used: Sequence[int | None]) -> str:
+        """Say why the bytes listed for the run are not its figure; an empty string where they are."""
+        if reading.processes is None:
+            return reading.no_list_reason or "no list of processes"
+        if None in used:
+            return self._no_bytes_reason
+        if any(used):
+            return ""
+        if not self.is_namespace_known:
+            return PID_NAMESPACE
+        if used and self._unlisted[-1] > UNLISTED_BYTES:
+            # Some drivers list a container's processes with 0 bytes.
+            return PID_NAMESPACE
+        stays = len(self._unlisted) == _LINGERING_COUNT and min(self._unlisted) > UNLISTED_BYTES
+        return _NOT_LISTED if stays else ""
+
+    def _doubts(self, peak: Peak) -> dict[str, int]:
+        # Once the run's own numbers have shown with their bytes, their absence before meant that they held none.
+        settled = {PID_NAMESPACE} if self._own_were_seen else set()
+        return {
+            doubt: high
+            for doubt, high in peak.untold_bytes.items()
+            if doubt not in settled and (high > peak.known_bytes or not peak.known_bytes)
+        }
+
+    def reading(self, peak: Peak, *, interval_seconds: float | None, failure: str = "") -> Measurement | Unavailable:
+        """
+        Give the figure of a cell or of the run.
+
+        Args:
+            peak: its shares.
+            interval_seconds: time between two readings.
+            failure: why readings ended before the run did, or an empty string.
+        """
+        if not peak.count:
+            return Unavailable(metric=Metric.GPU_USED, reason=failure or "the device was not read in this time")
+        doubts = self._doubts(peak)
+        ending = f", until: {failure}" if failure else ""
+        if not doubts:
+            return Measurement(
+                metric=Metric.GPU_USED,
+                value=peak.known_bytes,
+                method=Method.SAMPLED,
+                interval_seconds=interval_seconds,
+                source=f"{SAMPLED_SOURCE}{ending}",
+            )
+        doubt = max(doubts, key=lambda item: doubts[item])
+        if failure:
+            # A bound from above would have to hold for the time that was not seen too.
+            reason = f"{doubt}, and then: {failure}"
+            return Unavailable(metric=Metric.GPU_USED, reason=reason)
+        return Measurement(
+            metric=Metric.GPU_USED,
+            value=peak.known_bytes,
+            method=Method.BRACKET,
+            high=max(peak.known_bytes, doubts[doubt]),
+            interval_seconds=interval_seconds,
+            source=f"{doubt}: the device's rise, an upper bound",
+        )

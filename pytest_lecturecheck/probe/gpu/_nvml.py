@@ -1,0 +1,210 @@
+"""
+The only importer of pynvml (from nvidia-ml-py): devices and readings from the driver's own library.
+
+Every failure becomes words here. What NVML does not say is ``None`` or a :class:`Failure`, never 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.probe.gpu._readings import UNNAMED, CardReading, Failure, ProcessUse
+
+LIBRARY_NAME: Final = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
+_NOT_SUPPORTED: Final = 3
+_TOO_OLD: Final = 13
+# By NVML's error codes (nvml.h, nvmlReturn_t).
+_WORDS: Final = {
+    1: "the driver's library was shut down",
+    _NOT_SUPPORTED: "the card does not give it (N/A)",
+    4: "no permission to read the card",
+    8: "the card's power cables are not attached as they should be",
+    9: "the NVIDIA driver is not loaded",
+    10: "the card did not answer in time",
+    11: "the card's interrupts do not reach the driver",
+    12: f"the driver's library {LIBRARY_NAME} cannot be loaded",
+    _TOO_OLD: f"the driver's library {LIBRARY_NAME} is too old",
+    15: "the GPU is lost (it has fallen off the bus)",
+    16: "the GPU must be reset before it can be used again",
+    17: "the operating system has blocked the request",
+    18: "the driver's library and the loaded driver are of different versions (a restart of the machine cures it)",
+}
+_LASTING: Final = frozenset({1, 4, 8, 9, 12, _TOO_OLD, 15, 16, 18})
+# A call of the newer form may be missing from an older library (13), or not known to an older driver (3, 25).
+_NOT_OFFERED: Final = frozenset({_NOT_SUPPORTED, _TOO_OLD, 25})
+_NO_SLICE: Final = Failure(reason="the card is divided (MIG), and none of its slices can be read")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """A device with what NVML knows it by; ``failure`` where it could not be opened."""
+
+    device: Device
+    handle: Any = None
+    failure: Failure | None = None
+
+
+def open_cards() -> NvmlCards | Failure:
+    """Load the library and list the devices."""
+    try:
+        import pynvml  # noqa: PLC0415 - only where there is a GPU
+    except ImportError:
+        return Failure(reason="the Python package nvidia-ml-py cannot be imported")
+    nvml = _Library(pynvml)
+    opened = nvml.call("nvmlInit")
+    if isinstance(opened, Failure):
+        return opened
+    count = nvml.call("nvmlDeviceGetCount")
+    if isinstance(count, Failure):
+        nvml.call("nvmlShutdown")
+        return count
+    return NvmlCards(nvml, [opened for index in range(count) for opened in _open_device(nvml, index)])
+
+
+class _Library:
+    """Calls functions of pynvml and turns what they raise into words."""
+
+    def __init__(self, pynvml: Any) -> None:
+        self.pynvml = pynvml
+        # The second is raised for a function that the driver's library lacks, and has no code.
+        mismatch = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
+        self._errors: tuple[type[Exception], ...] = (pynvml.NVMLError, mismatch)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Give what the function gives, or a :class:`Failure`."""
+        return self._try(name, arguments)[0]
+
+    def call_newest(self, *choices: tuple[Any, ...]) -> Any:
+        """Try calls in turn, the newest form first, until one is offered; give its answer, or the last failure."""
+        answer: Any = Failure(reason=_WORDS[_TOO_OLD])
+        for name, *arguments in choices:
+            if hasattr(self.pynvml, name):
+                answer, code = self._try(name, arguments)
+                if code not in _NOT_OFFERED:
+                    break
+        return answer
+
+    def _try(self, name: str, arguments: Sequence[Any]) -> tuple[Any, int]:
+        """Give the answer and NVML's code, 0 for none."""
+        try:
+            return getattr(self.pynvml, name)(*arguments), 0
+        except self._errors as error:
+            code = getattr(error, "value", _TOO_OLD)
+            words = _WORDS.get(code, f"NVML error {code}: {error}")
+            return Failure(reason=words, is_lasting=code in _LASTING), code
+        except (AttributeError, OSError, TypeError, ValueError) as error:
+            return _odd(error), -1
+
+
+def _odd(error: Exception) -> Failure:
+    return Failure(reason=f"the driver's library answered what is not understood ({type(error).__name__}: {error})")
+
+
+def _open_device(nvml: _Library, index: int) -> Iterator[_Opened]:
+    handle = nvml.call("nvmlDeviceGetHandleByIndex", index)
+    if isinstance(handle, Failure):
+        yield _Opened(device=Device(index=index, name=UNNAMED), failure=handle)
+        return
+    mode = nvml.call("nvmlDeviceGetMigMode", handle)
+    if isinstance(mode, Failure) or mode[0] != 1:
+        yield _Opened(device=_describe(nvml, handle, index, is_slice=False), handle=handle)
+        return
+    slices = list(_open_slices(nvml, handle, index))
+    if slices:
+        yield from slices
+    else:
+        yield _Opened(device=_describe(nvml, handle, index, is_slice=False), failure=_NO_SLICE)
+
+
+def _open_slices(nvml: _Library, card: Any, index: int) -> Iterator[_Opened]:
+    count = nvml.call("nvmlDeviceGetMaxMigDeviceCount", card)
+    for number in range(0 if isinstance(count, Failure) else count):
+        # Not every number is taken: a card for seven slices may be cut into two.
+        handle = nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", card, number)
+        if not isinstance(handle, Failure):
+            yield _Opened(device=_describe(nvml, handle, index, is_slice=True), handle=handle)
+
+
+def _describe(nvml: _Library, handle: Any, index: int, *, is_slice: bool) -> Device:
+    name, uuid = nvml.call("nvmlDeviceGetName", handle), nvml.call("nvmlDeviceGetUUID", handle)
+    memory = _read_memory(nvml, handle)
+    return Device(
+        index=index,
+        name=name if isinstance(name, str) and name else UNNAMED,
+        uuid=uuid if isinstance(uuid, str) else "",
+        total_bytes=None if isinstance(memory, Failure) else memory[1],
+        is_slice=is_slice,
+    )
+
+
+def _read_memory(nvml: _Library, handle: Any) -> tuple[int, int] | Failure:
+    """Give used and total bytes. The newer call leaves out of "used" what the driver keeps for itself."""
+    version = getattr(nvml.pynvml, "nvmlMemory_v2", None)
+    newer = [("nvmlDeviceGetMemoryInfo", handle, version)] if version is not None else []
+    memory = nvml.call_newest(*newer, ("nvmlDeviceGetMemoryInfo", handle))
+    if isinstance(memory, Failure):
+        return memory
+    used, total = int(memory.used), int(memory.total)
+    # A value of all ones is NVML's "not available".
+    return Failure(reason=_WORDS[_NOT_SUPPORTED], is_lasting=False) if used > total else (used, total)
+
+
+class NvmlCards:
+    """The devices of this machine; see :class:`~pytest_lecturecheck.probe.gpu._readings.Cards`."""
+
+    def __init__(self, nvml: _Library, opened: list[_Opened]) -> None:
+        self._nvml = nvml
+        self._opened = opened
+        self._is_open = True
+        self.devices = tuple(item.device for item in opened)
+        driver = nvml.call("nvmlSystemGetDriverVersion")
+        self.driver = driver if isinstance(driver, str) and driver else None
+        number = nvml.call_newest(("nvmlSystemGetCudaDriverVersion_v2",), ("nvmlSystemGetCudaDriverVersion",))
+        # 12040 is 12.4.
+        is_known = isinstance(number, int) and number > 0
+        self.cuda = f"{number // 1000}.{number % 1000 // 10}" if is_known else None
+
+    def read(self, position: int, seconds: float) -> CardReading | Failure:
+        """Read memory, processes and utilisation of the device at ``position``."""
+        item = self._opened[position]
+        if item.failure is not None:
+            return item.failure
+        memory = _read_memory(self._nvml, item.handle)
+        if isinstance(memory, Failure):
+            return memory
+        processes = self._processes(item.handle)
+        rates = self._nvml.call("nvmlDeviceGetUtilizationRates", item.handle)
+        return CardReading(
+            seconds=seconds,
+            used_bytes=memory[0],
+            processes=None if isinstance(processes, Failure) else processes,
+            no_list_reason=processes.reason if isinstance(processes, Failure) else "",
+            utilisation_fraction=None if isinstance(rates, Failure) else min(1.0, rates.gpu / 100),
+        )
+
+    def _processes(self, handle: Any) -> tuple[ProcessUse, ...] | Failure:
+        """List the processes of the card; one that computes and draws is in both of NVML's lists, and once in ours."""
+        found: dict[int, int | None] = {}
+        for kind in ("Compute", "Graphics"):
+            name = f"nvmlDeviceGet{kind}RunningProcesses"
+            listed = self._nvml.call_newest((f"{name}_v3", handle), (f"{name}_v2", handle))
+            if isinstance(listed, Failure):
+                # A card that cannot draw has no second list.
+                if kind == "Graphics" and listed.reason == _WORDS[_NOT_SUPPORTED]:
+                    continue
+                return listed
+            for process in listed:
+                used = process.usedGpuMemory
+                before = found.get(process.pid)
+                found[process.pid] = before if used is None else max(int(used), before or 0)
+        return tuple(ProcessUse(pid=pid, used_bytes=used) for pid, used in sorted(found.items()))
+
+    def close(self) -> None:
+        """Shut the library down; safe to call twice."""
+        if self._is_open:
+            self._is_open = False
+            self._nvml.call("nvmlShutdown")

@@ -1,0 +1,64 @@
+"""Describe the GPUs for the machine's table and for the default platform label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_lecturecheck.probe.gpu._presence import open_present_cards
+from pytest_lecturecheck.probe.gpu._readings import UNNAMED, Cards, Failure
+from pytest_lecturecheck.probe.gpu._visible import visible_positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerators:
+    """
+    The GPUs that kernels of this session may use.
+
+    Attributes:
+        names: model names in NVML's order, one for each device or slice.
+        driver: the driver's version, or ``None``.
+        cuda: the version of CUDA that the driver offers, or ``None``.
+        reason: why there are none, or an empty string.
+    """
+
+    names: tuple[str, ...] = ()
+    driver: str | None = None
+    cuda: str | None = None
+    reason: str = ""
+
+    @property
+    def model(self) -> str:
+        """Give the accelerator's part of a platform label: the first device's model, or ``cpu``."""
+        return self.names[0] if self.names else "cpu"
+
+
+def detect_accelerators(*, environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Accelerators:
+    """
+    Ask the driver which GPUs there are; next to nothing is done where there is none.
+
+    Args:
+        environ: environment that kernels start from; ``CUDA_VISIBLE_DEVICES`` decides which devices count.
+        root: ``/``, or a recorded tree.
+    """
+    cards = open_present_cards(root, environ)
+    if isinstance(cards, Failure):
+        return Accelerators(reason=cards.reason)
+    try:
+        return describe_accelerators(cards, environ)
+    finally:
+        cards.close()
+
+
+def describe_accelerators(cards: Cards | None, environ: Mapping[str, str], *, reason: str = "") -> Accelerators:
+    """Describe the visible ones of opened devices; those that do not say their name are left out."""
+    if cards is None:
+        return Accelerators(reason=reason)
+    devices = [cards.devices[position] for position in visible_positions(cards.devices, environ)]
+    names = tuple(device.name for device in devices if device.name != UNNAMED)
+    if not names:
+        reason = "no GPU can be used" if devices else "CUDA_VISIBLE_DEVICES names no GPU"
+        return Accelerators(reason=reason)
+    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda)

@@ -1,0 +1,320 @@
+"""The one reader of the GPUs in this process: open probes are fed, and who held memory when is remembered."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from pytest_lecturecheck.device import Device, DeviceUse
+from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
+from pytest_lecturecheck.probe.gpu._holders import EndedRun
+from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
+from pytest_lecturecheck.probe.gpu._processes import BareProcesses, Processes, ProcProcesses
+from pytest_lecturecheck.probe.gpu._readings import CardReading, Cards, Failure
+from pytest_lecturecheck.probe.gpu._sampler import Sampler, Ticker
+from pytest_lecturecheck.probe.gpu._track import Track
+from pytest_lecturecheck.probe.gpu._visible import visible_positions
+from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, describe_accelerators
+from pytest_lecturecheck.probe.port import DeviceProbe
+
+_LOOK_SECONDS: Final = 2.0
+"""So long a card may take to answer before a run goes on without."""
+_RETURN_SECONDS: Final = 1.0
+"""So long the driver may take to give memory back after the last process of a run is gone."""
+_POLL_SECONDS: Final = 0.05
+_FRESH_SECONDS: Final = 0.02
+"""A reading that old at most stands for the end of a cell."""
+_LOOK_SHARE: Final = 0.05
+"""Share of the time that the looks at the ends of cells may take; beyond, older readings must do."""
+_REMEMBERED: Final = 10_000
+
+
+class GpuMonitor:
+    """
+    Reads the cards for all open probes of this process.
+
+    Args:
+        cards: the devices, or why there are none to read.
+        processes: looks up the processes that the cards list.
+        has_card: there is a card, readable or not.
+        environ: environment that kernels start from, for ``CUDA_VISIBLE_DEVICES``.
+        clock: gives seconds that only grow.
+        make_ticker: makes what calls :meth:`sample` again and again.
+    """
+
+    def __init__(
+        self,
+        cards: Cards | Failure,
+        processes: Processes,
+        *,
+        has_card: bool = True,
+        environ: Mapping[str, str] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
+        make_ticker: Callable[[Callable[[], None]], Ticker] = Sampler,
+    ) -> None:
+        self.reason = cards.reason if isinstance(cards, Failure) else ""
+        """Why nothing can be read; an empty string where it can."""
+        self._cards = None if isinstance(cards, Failure) else cards
+        self.devices: tuple[Device, ...] = self._cards.devices if self._cards is not None else ()
+        self.driver = self._cards.driver if self._cards is not None else None
+        self.cuda = self._cards.cuda if self._cards is not None else None
+        self._has_card = has_card
+        self._processes = processes
+        self._environ = environ
+        self._clock = clock
+        self._ticker = make_ticker(self.sample)
+        # Held while what was read is handed out, never while a card is read.
+        self._lock = threading.Lock()
+        self._probes: list[RunProbe] = []
+        self._ended: dict[str, EndedRun] = {}
+        self._killed: set[str] = set()
+        self._pass_seconds = 0.0
+        self._read_seconds = float("-inf")
+
+    @property
+    def accelerators(self) -> Accelerators:
+        """Describe the devices that kernels may use, for the machine's table and the platform label."""
+        return describe_accelerators(self._cards, self._environ, reason=self.reason)
+
+    @property
+    def open_tokens(self) -> AbstractSet[str]:
+        """Give the tokens of the runs under way."""
+        return {probe.token for probe in self._probes}
+
+    @property
+    def ended_runs(self) -> Mapping[str, EndedRun]:
+        """Give the runs that are over."""
+        return self._ended
+
+    def note_killed(self, token: str) -> None:
+        """
+        Note that the kernel of a run that is under way or over did not end by itself.
+
+        Args:
+            token: the run's.
+        """
+        with self._lock:
+            self._killed.add(token)
+            if token in self._ended:
+                self._ended[token] = replace(self._ended[token], was_killed=True)
+
+    def open_probe(self, pid: int, token: str) -> DeviceProbe | None:
+        """
+        Open a probe for a kernel that has just started, and look at the cards once.
+
+        Args:
+            pid: process id of the kernel.
+            token: value of ``LECTURECHECK_RUN`` in its environment.
+
+        Returns:
+            The probe, or ``None`` where there is no GPU, or none that this kernel may use. Where there is one that
+            cannot be read, a probe whose figures say why.
+        """
+        if not self._has_card:
+            return None
+        if self._cards is None:
+            return UnreadableProbe(self.reason)
+        with self._lock:
+            positions = visible_positions(self.devices, self._kernel_environ(pid, token))
+            if not positions:
+                return None
+            probe = RunProbe(self, kernel_pid=pid, token=token, tracks=self._tracks(positions, pid, token))
+            self._probes.append(probe)
+        self._ticker.start()
+        self._ticker.look(_LOOK_SECONDS)
+        return probe
+
+    def _kernel_environ(self, pid: int, token: str) -> Mapping[str, str]:
+        """Give the kernel's own environment where it can be read, else the one that it was started from."""
+        facts = self._processes.facts(pid)
+        return facts.environ if facts.token == token and token else self._environ
+
+    def _tracks(self, positions: Sequence[int], pid: int, token: str) -> dict[int, Track]:
+        now = self._clock()
+        no_bytes = "no bytes for each process (WDDM)" if sys.platform == "win32" else "no bytes for each process (N/A)"
+        return {
+            position: Track(
+                self.devices[position],
+                self._processes,
+                self,
+                kernel_pid=pid,
+                token=token,
+                start_seconds=now,
+                no_bytes_reason=no_bytes,
+            )
+            for position in positions
+        }
+
+    def sample(self) -> None:
+        """Read every card that an open probe wants once, and hand out what was read."""
+        cards = self._cards
+        if cards is None:
+            return
+        with self._lock:
+            wanted = sorted({position for probe in self._probes for position in probe.wanted})
+        begun = self._clock()
+        readings = {position: cards.read(position, self._clock()) for position in wanted}
+        with self._lock:
+            self._read_seconds = self._clock()
+            self._pass_seconds = self._read_seconds - begun
+            for probe in self._probes:
+                probe.take(readings)
+
+    def look_if_stale(self) -> None:
+        """Have the cards read now, unless that was done a moment ago or would take too much of the time."""
+        with self._lock:
+            age_seconds = self._clock() - self._read_seconds
+            is_fresh = age_seconds <= max(_FRESH_SECONDS, self._pass_seconds / _LOOK_SHARE)
+        if not is_fresh:
+            self._ticker.look(_FRESH_SECONDS + 2 * self._pass_seconds)
+
+    def finish(self, probe: RunProbe) -> tuple[DeviceUse, ...]:
+        """Look at the cards after a run's teardown, give the driver a moment to free its memory, and let it go."""
+        closed_seconds = self._clock()
+        is_read = self._ticker.look(_LOOK_SECONDS)
+        while is_read and self._is_held(probe) and self._clock() < closed_seconds + _RETURN_SECONDS:
+            self._ticker.wait(_POLL_SECONDS)
+            is_read = self._ticker.look(_LOOK_SECONDS)
+        with self._lock:
+            uses = tuple(track.last_use(closed_seconds) for track in probe.tracks.values())
+            if probe in self._probes:
+                self._probes.remove(probe)
+            self._ended[probe.token] = EndedRun(
+                seconds=closed_seconds, kernel_pid=probe.kernel_pid, was_killed=probe.token in self._killed
+            )
+            self._killed.discard(probe.token)
+            if len(self._ended) > _REMEMBERED:
+                del self._ended[next(iter(self._ended))]
+        self._ticker.stop()
+        return uses
+
+    def _is_held(self, probe: RunProbe) -> bool:
+        with self._lock:
+            return any(track.is_held for track in probe.tracks.values())
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Give the lock under which readings are handed out."""
+        return self._lock
+
+    def close(self) -> None:
+        """Let go of the library; safe to call twice. Probes that are still open keep what they have."""
+        cards, self._cards = self._cards, None
+        if cards is not None:
+            self.reason = "the GPUs are not read any more"
+            cards.close()
+
+
+class RunProbe:
+    """The devices as one kernel uses them; see :class:`~pytest_lecturecheck.probe.port.DeviceProbe`."""
+
+    def __init__(self, monitor: GpuMonitor, *, kernel_pid: int, token: str, tracks: dict[int, Track]) -> None:
+        self.kernel_pid = kernel_pid
+        self.token = token
+        self.tracks = tracks
+        self._monitor = monitor
+        self._closed: tuple[DeviceUse, ...] | None = None
+
+    @property
+    def wanted(self) -> tuple[int, ...]:
+        """Give the positions of the devices that are to be read."""
+        return tuple(position for position, track in self.tracks.items() if not track.is_given_up)
+
+    def take(self, readings: Mapping[int, CardReading | Failure]) -> None:
+        """Take readings in, by position of the device; called under the monitor's lock."""
+        for position, track in self.tracks.items():
+            reading = readings.get(position)
+            if reading is not None:
+                track.take(reading)
+
+    def begin_cell(self) -> None:
+        """Open a cell's window."""
+        with self._monitor.lock:
+            for track in self.tracks.values():
+                track.begin_cell()
+
+    def end_cell(self) -> Mapping[Metric, Reading]:
+        """Close the cell's window."""
+        if self._closed is None:
+            self._monitor.look_if_stale()
+        with self._monitor.lock:
+            return {Metric.GPU_USED: most_used([track.cell_reading() for track in self.tracks.values()])}
+
+    def snapshot(self) -> tuple[DeviceUse, ...]:
+        """Give the devices as they stand."""
+        with self._monitor.lock:
+            return self._closed or tuple(track.use() for track in self.tracks.values())
+
+    def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
+        """Stop sampling, look once more; takes up to a second where the run's memory is slow to come back."""
+        if self._closed is None:
+            self._closed = self._monitor.finish(self)
+        return {Metric.GPU_USED: most_used([use.used for use in self._closed])}, self._closed
+
+
+class UnreadableProbe:
+    """A probe of cards that cannot be read."""
+
+    def __init__(self, reason: str) -> None:
+        self._readings = {Metric.GPU_USED: Unavailable(metric=Metric.GPU_USED, reason=reason)}
+
+    def begin_cell(self) -> None:
+        """Do nothing."""
+
+    def end_cell(self) -> Mapping[Metric, Reading]:
+        """Say why there is no figure."""
+        return self._readings
+
+    def snapshot(self) -> tuple[DeviceUse, ...]:
+        """Give no device."""
+        return ()
+
+    def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
+        """Say why there is no figure."""
+        return self._readings, ()
+
+
+def most_used(readings: Sequence[Reading]) -> Reading:
+    """
+    Choose the reading of the device where the run held most.
+
+    A device that could not be read takes the place of zeros: the run may have held memory there.
+    """
+    measured = [reading for reading in readings if isinstance(reading, Measurement)]
+    best = max(measured, key=lambda item: (item.value, item.upper_bound or 0), default=None)
+    unread = next((reading for reading in readings if isinstance(reading, Unavailable)), None)
+    if best is not None and (best.value or unread is None):
+        return best
+    return unread or Unavailable(metric=Metric.GPU_USED, reason="no device was read")
+
+
+def open_gpu_monitor(
+    *,
+    environ: Mapping[str, str] = os.environ,
+    root: Path = Path("/"),
+    find_tree: Callable[[int], AbstractSet[int]] | None = None,
+) -> GpuMonitor:
+    """
+    Open the GPUs of this machine; next to nothing is done where there is none.
+
+    Args:
+        environ: environment that kernels start from.
+        root: ``/``, or a recorded tree with ``dev`` and ``proc``.
+        find_tree: gives the process ids of a kernel's tree where there is no ``/proc``; without it only the kernel.
+    """
+    processes: Processes
+    if sys.platform == "linux":
+        processes = ProcProcesses(root / "proc")
+    else:
+        processes = BareProcesses() if find_tree is None else BareProcesses(find_tree)
+    cards = open_present_cards(root, environ)
+    has_card = has_device(root, environ) if isinstance(cards, Failure) else bool(cards.devices)
+    return GpuMonitor(cards, processes, has_card=has_card, environ=environ)
