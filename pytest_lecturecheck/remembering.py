@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.run import Outcome
@@ -69,6 +70,18 @@ Errors about something outside the lecture: a server that answers tomorrow, a fi
 
 They come at once, so that little is won by remembering them, and repeating them would be wrong when the cause has gone.
 """
+_FROM_OUTSIDE: Final = frozenset(
+    {
+        CauseKind.KILLED,
+        CauseKind.TIMED_OUT_STARVED,
+        CauseKind.PREALLOCATION_RACE,
+        CauseKind.LEFTOVER_HOLDER,
+        CauseKind.OTHER_TENANT,
+        CauseKind.DEVICE_NOT_USABLE,
+        CauseKind.DRIVER_ERROR,
+    }
+)
+"""Causes that lie with other processes or with the machine: the lecture may well pass the next time."""
 RERUN_ADVICE: Final = (
     "Not run again: its code, its settings, its kernel's packages, and the files beside it are as they were. "
     "A change runs it again, and so does --lecture-rerun-failed."
@@ -176,7 +189,9 @@ def is_worth_remembering(entry: Entry) -> bool:
     """Tell whether a failure is the lecture's own, so that running it again would only repeat it."""
     if not entry.verdict.failed or entry.run.outcome not in _REMEMBERED:
         return False
-    evidence = entry.run.evidence
+    cause, evidence = entry.verdict.cause, entry.run.evidence
+    if cause is not None and cause.kind in _FROM_OUTSIDE:
+        return False
     error = evidence.error if evidence is not None else None
     return error is None or error.name not in _TRANSIENT_ERRORS
 
