@@ -122,7 +122,7 @@ def test_cards_of_several_models():
 
 
 WATCH = """
-import json, os, subprocess, sys
+import json, os, subprocess, sys, time
 from pathlib import Path
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 script = Path(os.environ["NVML_STUB"])
@@ -135,8 +135,11 @@ def stand(used, pid=None):
     script.with_suffix(".new").rename(script)
 
 def wait_for(condition):
-    while not condition(probe.snapshot()[0]):
-        pass
+    for _ in range(3000):
+        if condition(probe.snapshot()[0]):
+            return
+        time.sleep(0.01)
+    sys.exit(f"not seen: {probe.snapshot()}")
 
 stand(3)
 monitor = open_gpu_monitor()
