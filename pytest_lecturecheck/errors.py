@@ -44,3 +44,11 @@ class RunFileError(LectureCheckError):
 
 class KernelStartError(LectureCheckError):
     """A kernel that could not be started or never became ready."""
+
+
+class TraceFileError(LectureCheckError):
+    """A trace of a profiler that cannot be read."""
+
+
+class LeaseError(LectureCheckError):
+    """The machine's ledger of running lectures cannot be used."""

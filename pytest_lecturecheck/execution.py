@@ -6,15 +6,19 @@ Imported when the first lecture runs, not before: this is what makes nbclient, n
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 import zmq
 import zmq.asyncio
 
 from pytest_lecturecheck.kernel.loop import KernelLoop
-from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
+from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan, Tracing
 from pytest_lecturecheck.kernel.runner import nothing_to_run, run_lecture
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.lecture.reading import read_lecture
@@ -25,10 +29,27 @@ from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.port import Probe
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.folder import make_own_folder
+from pytest_lecturecheck.trace.reading import read_cell
 from pytest_lecturecheck.warden import Warden
 
 _RECONNECT_MILLISECONDS: Final = 4
 """libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""
+
+_NAME_CHARS: Final = 80
+
+
+def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
+    """Say where the traces of these cells go: into our own folder, under a name made of the lecture's."""
+    with contextlib.suppress(OSError):
+        # Said by the profiler, cell by cell.
+        make_own_folder(rootdir)
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture.name).strip("._")[-_NAME_CHARS:]
+    # Different names may look the same by now.
+    digest = hashlib.sha256(lecture.name.encode(errors="surrogatepass")).hexdigest()[:8]
+    folder = rootdir / OWN_FOLDER / "traces" / f"{name}-{digest}"
+    return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
 
 
 class Workbench:
@@ -81,9 +102,14 @@ class Workbench:
         )
 
     def run(
-        self, lecture: Lecture, settings: RunSettings, repeat: int, environment: Mapping[str, str] | None = None
+        self,
+        lecture: Lecture,
+        settings: RunSettings,
+        repeat: int,
+        environment: Mapping[str, str] | None = None,
+        tracing: Tracing | None = None,
     ) -> Run:
-        """Run ``lecture`` once, with these variables for its kernel only, and give the record."""
+        """Run ``lecture`` once, with these variables for its kernel only, trace these cells, and give the record."""
         plan = RunPlan(
             lecture=lecture,
             settings=settings,
@@ -91,6 +117,7 @@ class Workbench:
             machine=self._machine,
             repeat=repeat,
             environment=environment or {},
+            tracing=tracing,
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
 

@@ -31,6 +31,8 @@ class FindingKind(StrEnum):
     GPU = "gpu"
     FIGURE = "figure"
     """A figure that the lecture reported and that cannot be used."""
+    PROFILE = "profile"
+    """A trace that was asked for and is not there, or not whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,6 +129,14 @@ OPTIONS: Final = (
         in_file=False,
     ),
     Option(
+        name="profile",
+        metavar="CELLS",
+        help="trace cells with jax.profiler and tell how long kernels ran, how long the device waited and how often it "
+        "was set to work: 'over' runs a lecture that is over a limit once more and traces the cells that the verdict "
+        "names; '3,7' traces these code cells in the run itself, which is then held against nothing; traces are kept "
+        "in .lecturecheck/traces",
+    ),
+    Option(
         name="env-profile",
         metavar="NAME",
         help="named set of variables for kernels only: jax-ci (compiled programs kept between runs, a share of the GPU "

@@ -8,6 +8,7 @@ settings end in :class:`SessionSettings`, those of a lecture in layers of
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from pytest_lecturecheck.environment import EnvironmentRules, parse_environment,
 from pytest_lecturecheck.errors import SettingsError, UnitError
 from pytest_lecturecheck.option_table import OPTIONS, Option
 from pytest_lecturecheck.platform import parse_platform_label
+from pytest_lecturecheck.profile import TraceRequest
 from pytest_lecturecheck.settings import CAP_WORDS, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
@@ -108,6 +110,22 @@ def _read_report(value: object) -> str:
     return text
 
 
+def read_trace_request(value: object) -> TraceRequest:
+    """Read which cells are to be traced: ``"over"``, or numbers of code cells (``"3,7"``, in a file ``[3, 7]`` too)."""
+    if isinstance(value, str) and value.strip().lower() == "over":
+        return TraceRequest()
+    parts = value if isinstance(value, list) else str(value).split(",")
+    texts = [str(part).strip() for part in parts]
+    if isinstance(value, bool) or not texts or any(re.fullmatch("[0-9]{1,6}", text) is None for text in texts):
+        msg = f"cells {value!r} are not understood; expected 'over', or numbers of code cells such as '3' or '3,7'"
+        raise SettingsError(msg)
+    numbers = frozenset(map(int, texts))
+    if 0 in numbers:
+        msg = f"cells {value!r}: there is no code cell 0; the first one is 1"
+        raise SettingsError(msg)
+    return TraceRequest(cells=numbers)
+
+
 def _read_suffix(value: object) -> str:
     text = _read_text(value).lower()
     if not text.startswith(".") or text in {".", ".ipynb", ".md"}:
@@ -143,6 +161,7 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "remember-failures": _read_flag,
     "rerun-failed": _read_flag,
     "env": parse_environment,
+    "profile": read_trace_request,
     "env-profile": _read_text,
     "env-profiles": parse_profiles,
     "memory-fraction": _read_fraction,
@@ -174,6 +193,7 @@ class SessionSettings:
         remember_failures: whether failures are remembered; ``None`` leaves it to where the session runs.
         rerun_failed: run lectures again whose failure is remembered.
         environment: variables for kernels.
+        trace: cells to be traced, or ``None``.
     """
 
     mode: Mode
@@ -191,6 +211,7 @@ class SessionSettings:
     remember_failures: bool | None = None
     rerun_failed: bool = False
     environment: EnvironmentRules = field(default_factory=EnvironmentRules)
+    trace: TraceRequest | None = None
 
 
 def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
@@ -313,7 +334,26 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         remember_failures=both.get("remember-failures"),
         rerun_failed=both.get("rerun-failed", False),
         environment=environment,
+        trace=_trace_request(mode, given, in_file, file_name),
     )
+
+
+def _trace_request(
+    mode: Mode, given: Mapping[str, Any], in_file: Mapping[str, Any], file_name: str
+) -> TraceRequest | None:
+    """Choose the cells to be traced; a run that is recorded has none: tracing takes time and memory."""
+    where, values = ("--lecture-profile", given) if "profile" in given else (f"{file_name} profile", in_file)
+    request: TraceRequest | None = values.get("profile")
+    if mode is not Mode.RECORD or request is None:
+        return request
+    if values is in_file and request.is_for_over:
+        # Nothing is over its limit while limits are recorded.
+        return None
+    msg = (
+        f"{where} and --lecture-record exclude each other: the times and the memory of a traced run are no budget; "
+        "record without it, or trace with --lecture-budget"
+    )
+    raise SettingsError(msg)
 
 
 def _check_profile(values: Mapping[str, Any], environment: EnvironmentRules, where: str) -> None:

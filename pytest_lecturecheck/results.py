@@ -24,7 +24,7 @@ from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.store.atomic import locked, write_text_atomically
 from pytest_lecturecheck.store.budgets import load_budgets, load_folder, save_budgets
 from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
-from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge
+from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, judge_profiled
 
 
 class Results:
@@ -56,6 +56,8 @@ class Results:
 
     def judge(self, run: Run, policy: Policy) -> Verdict:
         """Judge a run as the session's mode asks."""
+        if run.is_profiled:
+            return judge_profiled(run)
         if self._settings.mode is not Mode.RECORD:
             return judge(run, self.budget_of(run), policy)
         # A run that is made to be recorded is held against what a README declares, not against the old budget.

@@ -12,6 +12,7 @@ from pytest_lecturecheck.figure import Figure
 from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.profile import ProfileFigures
 from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
@@ -89,6 +90,7 @@ class CellRun:
         allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
         compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
         figures: what the cell reported of itself by name, the last report of each name.
+        profile: what a trace of the cell says, or ``None`` where it was not traced.
         started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
         ended_seconds: when it had ended, after the start of the run.
     """
@@ -104,6 +106,7 @@ class CellRun:
     allocators: tuple[AllocatorFigures, ...] = ()
     compilation: CompileFigures | None = None
     figures: tuple[Figure, ...] = ()
+    profile: ProfileFigures | None = None
     started_seconds: float | None = None
     ended_seconds: float | None = None
 
@@ -277,6 +280,7 @@ class Run:
         load_average: processes that wanted a core, over the last minute of the run, or ``None``.
         devices: the GPUs during the run, one for each that could be read.
         environment: variables that were set for the kernel only, by the settings' environment or profile.
+        is_profiled: whether cells were traced in it: its times and memory are held against nothing.
         timeline: memory over time, thinned to at most 2,000 samples; empty where it was not read.
     """
 
@@ -301,6 +305,7 @@ class Run:
     devices: tuple[DeviceUse, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     timeline: tuple[MemorySample, ...] = ()
+    is_profiled: bool = False
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""

@@ -24,6 +24,7 @@ from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.remembering import FailureMemory
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
+from pytest_lecturecheck.retracing import add_traces, cells_over
 from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.settings import GpuNeed, ItemLimit
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
@@ -175,12 +176,20 @@ class LectureRunner:
         if state is not None and (known := self._memory.recall(subject, state.key())) is not None:
             yield known
             return
+        wants_traces = self._settings.trace is not None and self._settings.trace.is_for_over
         for repeat in range(1, self._settings.run_count + 1):
             if limit is not None and deadline is not None and repeat > 1:
                 settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
             entry = self._run_once(lecture, settings, repeat, environment)
-            if entry.verdict.failed and state is not None:
+            if entry.verdict.failed and state is not None and not entry.run.is_profiled:
                 self._state_keys[lecture.name] = state.key()
+            if wants_traces and (cells := cells_over(entry)):
+                wants_traces = False
+                if limit is not None and deadline is not None:
+                    settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
+                began = time.perf_counter()
+                traced = self._run_in_kernel(lecture, settings, repeat, environment, cells)
+                entry = add_traces(entry, traced, time.perf_counter() - began)
             yield entry
             if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
                 break
@@ -197,12 +206,25 @@ class LectureRunner:
 
     def _run_once(self, lecture: Lecture, settings: RunSettings, repeat: int, environment: Mapping[str, str]) -> Entry:
         began = time.perf_counter()
-        self._chronicle.begin(lecture, settings.memory_cap_bytes)
-        run = self._shown(self._bench().run(lecture, settings, repeat, environment))
-        self._chronicle.end(lecture.name, run.outcome.value)
+        cells = self._settings.trace.cells if self._settings.trace is not None else frozenset()
+        run = self._run_in_kernel(lecture, settings, repeat, environment, cells)
         verdict = self._results.judge(run, self._policy(settings, lecture.name))
         budget = self._results.budget_of(run) if self._settings.mode is Mode.CHECK else None
         return Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
+
+    def _run_in_kernel(
+        self,
+        lecture: Lecture,
+        settings: RunSettings,
+        repeat: int,
+        environment: Mapping[str, str],
+        traced_cells: frozenset[int],
+    ) -> Run:
+        tracing = self._execution.plan_tracing(self._rootdir, lecture, repeat, traced_cells) if traced_cells else None
+        self._chronicle.begin(lecture, settings.memory_cap_bytes)
+        run = self._shown(self._bench().run(lecture, settings, repeat, environment, tracing))
+        self._chronicle.end(lecture.name, run.outcome.value)
+        return run
 
     def _shown(self, run: Run) -> Run:
         """Keep where this machine has its folders out of the record."""

@@ -12,6 +12,7 @@ from pytest_lecturecheck.kernel.teardown import FindMarked
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.port import DeviceProbe, Probe, SharedSegment, Snapshot
+from pytest_lecturecheck.profile import ProfileFigures
 from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
@@ -79,6 +80,29 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """
+    Which cells of a run are traced with a profiler.
+
+    Attributes:
+        cells: numbers of code cells.
+        folder: where the traces of this run go; made when the first one is.
+        root: pytest's rootdir, which ``folder`` lies below.
+        read: gives the figures of a traced cell from the folder of its trace and, where it is known, its wall time;
+            their ``trace`` is a file in that folder. Raises LectureCheckError where it cannot.
+    """
+
+    cells: frozenset[int]
+    folder: Path
+    root: Path
+    read: Callable[[Path, float | None], ProfileFigures]
+
+    def cell_folder(self, number: int) -> Path:
+        """Give the folder of one cell's trace."""
+        return self.folder / f"cell-{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """
     One run to be made.
@@ -91,6 +115,7 @@ class RunPlan:
         variant: name of the variant.
         environment: variables for the kernel only.
         repeat: number of this run among the repetitions.
+        tracing: cells to be traced, or ``None``.
     """
 
     lecture: Lecture
@@ -100,3 +125,4 @@ class RunPlan:
     variant: str = DEFAULT_VARIANT
     environment: Mapping[str, str] = field(default_factory=dict)
     repeat: int = 1
+    tracing: Tracing | None = None

@@ -16,6 +16,7 @@ from pytest_lecturecheck.report.devices import (
 )
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, figures_text, method_text, plural
+from pytest_lecturecheck.report.profiles import profile_groups
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
@@ -127,6 +128,7 @@ def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
         ("GPUs", _device_groups(entries)),
         ("Compiler", compile_groups(entries)),
         ("Reported by the lectures", _figure_groups(entries)),
+        ("Traced cells", profile_groups(entries)),
     )
     return [(title, groups) for title, groups in titled if groups]
 

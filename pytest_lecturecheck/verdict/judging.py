@@ -53,6 +53,15 @@ def judge(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     return _apply_strict(verdict, run) if policy.strict else verdict
 
 
+def judge_profiled(run: Run) -> Verdict:
+    """Judge a run in which cells were traced: a bad end is one, and its times and memory are held against nothing."""
+    verdict = judge(run, None, Policy())
+    if verdict.kind is not VerdictKind.NO_BUDGET:
+        return verdict
+    headline = "cells were traced, which takes time and memory: not held against its limits"
+    return replace(verdict, kind=VerdictKind.PROFILED, failed=False, headline=headline)
+
+
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
     figures = tuple(compare_figures(run, budget)) if budget is not None else ()

@@ -33,6 +33,8 @@ class VerdictKind(StrEnum):
     NOT_FITTING = "not fitting"
     FITS = "fits"
     RECORDED = "recorded"
+    PROFILED = "profiled"
+    """Cells were traced: nothing was held against a limit."""
     NOTHING_TO_RUN = "nothing to run"
     SKIPPED = "skipped"
     STOPPED = "stopped"
