@@ -19,7 +19,7 @@ from pytest_lecturecheck.probe.gpu._readings import CardReading, ProcessUse
 from pytest_lecturecheck.units import MIB
 
 PID_NAMESPACE: Final = "PID namespace"
-_NO_BYTES: Final = "no bytes for each process (N/A)"
+_NO_BYTES: Final = "no bytes for each process: N/A"
 _NOT_LISTED: Final = "held by no listed process"
 SAMPLED_SOURCE: Final = "NVML, the run's processes"
 UNLISTED_BYTES: Final = 32 * MIB
@@ -220,5 +220,5 @@ class Attribution:
             method=Method.BRACKET,
             high=max(peak.known_bytes, doubts[doubt]),
             interval_seconds=interval_seconds,
-            source=f"{doubt}: the device's rise, an upper bound",
+            source=f"per process not available ({doubt}): the device's rise, an upper bound",
         )

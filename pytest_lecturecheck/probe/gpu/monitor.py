@@ -139,7 +139,7 @@ class GpuMonitor:
 
     def _tracks(self, positions: Sequence[int], pid: int, token: str) -> dict[int, Track]:
         now = self._clock()
-        no_bytes = "no bytes for each process (WDDM)" if sys.platform == "win32" else "no bytes for each process (N/A)"
+        no_bytes = "no bytes for each process: WDDM" if sys.platform == "win32" else "no bytes for each process: N/A"
         return {
             position: Track(
                 self.devices[position],

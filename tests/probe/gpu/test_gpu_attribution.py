@@ -31,7 +31,7 @@ def bracket(low, high, doubt="PID namespace"):
         method=Method.BRACKET,
         high=high * MIB,
         interval_seconds=0.1,
-        source=f"{doubt}: the device's rise, an upper bound",
+        source=f"per process not available ({doubt}): the device's rise, an upper bound",
     )
 
 
@@ -124,7 +124,7 @@ def test_processes_listed_with_zero_bytes_are_no_figure():
 
 def test_processes_without_bytes_are_bounded_from_both_sides():
     found = attribute([reading(500), reading(4500, {41: None, 42: 700})], {41, 42}, same_namespace=True)
-    assert figure(found) == bracket(700, 4000, "no bytes for each process (N/A)")
+    assert figure(found) == bracket(700, 4000, "no bytes for each process: N/A")
 
 
 def test_no_list_at_all():
