@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.remembering import RERUN_ADVICE, FailureMemory, is_ci, is_worth_remembering, repeat_verdict
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run
@@ -128,6 +129,26 @@ def test_other_failures_are_not(outcome):
     assert not is_worth_remembering(Entry(run=replace(RUN, outcome=outcome), verdict=over))
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        CauseKind.KILLED,
+        CauseKind.TIMED_OUT_STARVED,
+        CauseKind.PREALLOCATION_RACE,
+        CauseKind.LEFTOVER_HOLDER,
+        CauseKind.OTHER_TENANT,
+        CauseKind.DEVICE_NOT_USABLE,
+        CauseKind.DRIVER_ERROR,
+    ],
+)
+def test_deaths_that_others_are_the_cause_of_are_not_remembered(kind):
+    verdict = Verdict(kind=VerdictKind.DIED, failed=True, headline="died", cause=Cause(kind=kind, headline="died"))
+    died = replace(RUN, outcome=Outcome.DIED, evidence=Evidence(cell_number=1, signal=6))
+    assert not is_worth_remembering(Entry(run=died, verdict=verdict))
+    own = replace(verdict, cause=Cause(kind=CauseKind.NATIVE_CRASH, headline="died"))
+    assert is_worth_remembering(Entry(run=died, verdict=own))
+
+
 @pytest.mark.parametrize("name", ["FileNotFoundError", "ModuleNotFoundError", "URLError", "ConnectionError"])
 def test_errors_about_the_world_outside_are_not_remembered(name):
     evidence = Evidence(cell_number=1, error=CellError(name=name, value="no"))
@@ -187,7 +208,7 @@ def check(pytester, *arguments):
 def test_f07_fail_fast_fail_once(case):
     first = check(case)
     first.assert_outcomes(passed=2, failed=1)
-    first.stdout.re_match_lines([r"code cell 1 timed out after 1 s \(line 7\): .*"])
+    first.stdout.re_match_lines([r"code cell 1 timed out after 1 s \(line 8\): .*"])
 
     for _ in range(2):
         again = check(case)
@@ -195,7 +216,7 @@ def test_f07_fail_fast_fail_once(case):
         again.stdout.re_match_lines(
             [
                 r"failed before, unchanged since \d{4}-\d\d-\d\d \d\d:\d\d UTC: code cell 1 timed out after 1 s .*",
-                r"bad\.ipynb:7: code cell 1 of 1",
+                r"bad\.ipynb:8: code cell 1 of 1, which starts at line 7",
                 r".*8 \| time\.sleep\(60\)",
                 r"bad\.ipynb +failed before .*",
                 r"3 lectures: 1 failed before, 2 no budget; 2 cells run; .*",
