@@ -198,15 +198,20 @@ def _figure_text(figure: FigureBudget, written: object) -> str:
     limits = {"at_least": figure.at_least, "limit": figure.limit}
     # A whole number stays one, as its author wrote it.
     parts = [
-        f"{key} = {before[key] if type(before.get(key)) is int and before[key] == value else repr(value)}"
+        f"{key} = {before[key] if type(before.get(key)) is int and before[key] == value else _number_text(value)}"
         for key, value in limits.items()
         if value is not None
     ]
     if figure.seen:
-        parts.append(f"seen = [{', '.join(map(repr, figure.seen))}]")
+        parts.append(f"seen = [{', '.join(map(_number_text, figure.seen))}]")
     if figure.unit:
         parts.append(f"unit = {quote(figure.unit)}")
     return f"{{ {', '.join(parts)} }}"
+
+
+def _number_text(value: float) -> str:
+    """Write a number so that it reads back as the same, its exponent as people write it (``1e-9``)."""
+    return repr(value).replace("e-0", "e-")
 
 
 def _quantity_text(metric: Metric, value: float) -> str:

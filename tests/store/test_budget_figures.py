@@ -45,7 +45,7 @@ def faults_of(path):
 def test_figures_stand_between_metrics_and_cells_in_order(path):
     held = {
         "speedup": FigureBudget(name="speedup", at_least=1.5, seen=(1.67, 1.7), unit="x"),
-        "distance": FigureBudget(name="distance", limit=1e-12, seen=(1e-15, 0.0)),
+        "distance": FigureBudget(name="distance", limit=1e-9, seen=(1e-15, 0.0)),
         "both": FigureBudget(name="both", at_least=-2.0, limit=3.0),
     }
     save_budgets(path, budgets(entry("a.md", figures=held)))
@@ -53,7 +53,7 @@ def test_figures_stand_between_metrics_and_cells_in_order(path):
     start = next(number for number, line in enumerate(lines) if line.startswith("wall = "))
     assert lines[start + 1 : start + 5] == [
         "figures.both = { at_least = -2.0, limit = 3.0 }",
-        "figures.distance = { limit = 1e-12, seen = [1e-15, 0.0] }",
+        "figures.distance = { limit = 1e-9, seen = [1e-15, 0.0] }",
         'figures.speedup = { at_least = 1.5, seen = [1.67, 1.7], unit = "x" }',
         "heaviest_cells = [",
     ]
