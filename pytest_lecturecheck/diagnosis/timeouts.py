@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+from pytest_lecturecheck.diagnosis.compiling import compiling_advice, find_compiling, stack_lines
 from pytest_lecturecheck.diagnosis.oom_kills import other_kill_text
 from pytest_lecturecheck.diagnosis.wording import all_lines, place, stderr_lines
 from pytest_lecturecheck.run import Evidence
-from pytest_lecturecheck.units import format_duration
+from pytest_lecturecheck.units import format_duration, format_size
 
 _COMPUTING_FRACTION: Final = 0.7
 _WAITING_FRACTION: Final = 0.1
@@ -21,6 +22,7 @@ _CATCHES_INTERRUPT: Final = re.compile(
 )
 _PAGING_LEAST_COUNT: Final = 1000
 _PAGING_PER_SECOND: Final = 100
+_SWAP_GROWTH_BYTES: Final = 128 * 1024**2
 
 
 def find_startup_timeout(evidence: Evidence) -> Cause | None:
@@ -57,7 +59,8 @@ def find_timeout(evidence: Evidence) -> Cause | None:
     if kill := other_kill_text(evidence):
         parts.append(kill)
     advice = tuple(_advice(kind, evidence))
-    return Cause(kind=kind, headline="; ".join(parts), evidence=all_lines(evidence), advice=advice)
+    lines = (*stack_lines(evidence), *all_lines(evidence))
+    return Cause(kind=kind, headline="; ".join(parts), evidence=lines, advice=advice)
 
 
 def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
@@ -65,6 +68,8 @@ def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
         yield "the cell catches the interrupt: write `except Exception:` instead of a bare `except:`"
     elif kind is CauseKind.TIMED_OUT_UNINTERRUPTIBLE:
         yield "most likely one long call of native code, which looks at no interrupt until it returns"
+    if kind is CauseKind.TIMED_OUT_COMPILING and (compiling := find_compiling(evidence)) is not None:
+        yield from compiling_advice(evidence, compiling)
     if kind is CauseKind.TIMED_OUT_STARVED:
         yield "run fewer lectures at once, or give them longer with --lecture-timeout S"
     if kind is CauseKind.TIMED_OUT_PAGING:
@@ -83,22 +88,36 @@ def _who(evidence: Evidence) -> str:
 
 
 def _doing(evidence: Evidence) -> tuple[CauseKind, str]:
-    """Split by major faults, then by CPU time against wall time; more than one core gives more than 100 %."""
-    wall, cpu, faults = evidence.wall_seconds, evidence.cpu_seconds, evidence.major_faults_count
-    if not wall or wall < 0:
-        return CauseKind.TIMED_OUT, ""
-    share = None if cpu is None else cpu / wall
+    """Split by memory pages, then by what the compiler took, then by CPU time against wall time."""
+    wall, cpu = evidence.wall_seconds, evidence.cpu_seconds
+    is_timed = wall is not None and wall > 0
+    # More than one core gives more than 100 %.
+    share = cpu / wall if is_timed and wall and cpu is not None else None
     figures = "" if share is None else f" (CPU {share:.0%} of the time)".replace("%", " %")
-    paging = faults is not None and faults >= max(_PAGING_LEAST_COUNT, _PAGING_PER_SECOND * wall)
-    if paging and (share is None or share < _COMPUTING_FRACTION):
-        return (
-            CauseKind.TIMED_OUT_PAGING,
-            f"it was waiting for memory pages to be read back, {faults:,} major faults{figures}",
-        )
-    if share is None:
-        return CauseKind.TIMED_OUT, ""
-    kind, text = _by_share(evidence, share)
-    return kind, f"{text}{figures}"
+    if is_timed and (pages := _paging_text(evidence)) and (share is None or share < _COMPUTING_FRACTION):
+        return CauseKind.TIMED_OUT_PAGING, f"{pages}{figures}"
+    compiling = find_compiling(evidence)
+    if compiling is not None and compiling.is_cause:
+        return CauseKind.TIMED_OUT_COMPILING, f"{compiling.text}{figures}"
+    kind, text = _by_share(evidence, share) if share is not None else (CauseKind.TIMED_OUT, "")
+    also = compiling.text if compiling is not None else ""
+    if text:
+        return kind, f"{text}{figures}{f', {also}' if also else ''}"
+    return kind, f"it was {also}" if also else ""
+
+
+def _paging_text(evidence: Evidence) -> str:
+    """Say what shows that the cell was short of memory: pages read back, or swap that grew; or an empty string."""
+    faults, growth, wall = evidence.major_faults_count, evidence.swap_growth_bytes, evidence.wall_seconds or 0.0
+    signs = []
+    if faults is not None and faults >= max(_PAGING_LEAST_COUNT, _PAGING_PER_SECOND * wall):
+        signs.append(f"{faults:,} major faults")
+    if growth is not None and growth >= _SWAP_GROWTH_BYTES:
+        signs.append(f"swap grew by {format_size(growth)}")
+    if not signs:
+        return ""
+    what = "to be read back" if "faults" in signs[0] else "to be swapped"
+    return f"it was waiting for memory pages {what}, {', '.join(signs)}"
 
 
 def _by_share(evidence: Evidence, share: float) -> tuple[CauseKind, str]:

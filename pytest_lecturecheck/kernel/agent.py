@@ -1,15 +1,20 @@
 """
-The agent: the one file that runs inside the kernel.
+The agent: what runs inside the kernel.
 
 Its source is sent to a ready Python kernel as a silent request; outputs, prompt numbers and the user's namespace stay
 as they are. It imports the standard library only, and nothing of that kind that a bare kernel has not imported
 already. Figures travel in the metadata of each execute reply, under :data:`KEY`.
+
+What concerns GPUs and compilers is in :mod:`~pytest_lecturecheck.kernel.agent_devices`. Its source comes along as text
+and is compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import signal
 import sys
 import threading
 from typing import Any
@@ -20,13 +25,31 @@ KEY = "lecturecheck"
 KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_client", "debugpy", "_pydevd_bundle"})
 """Packages that the kernel itself is made of."""
 
+DEVICE_MODULES = ("jax", "torch", "cupy")
+"""Modules of which the second half of the agent knows."""
+LAST_WORDS_FILE = "last-words"
+"""Name of the file of the last words in the kernel's private folder."""
+STACK_FILE = "stack"
+"""Name of the file, in the same folder, to which faulthandler writes when asked by a signal."""
+
 
 class Agent:
-    """Notes what a cell leaves behind, and ends the kernel on request."""
+    """
+    Notes what a cell leaves behind, and ends the kernel on request.
 
-    def __init__(self, shell: Any) -> None:
-        """Attach to IPython's ``shell``; nothing is patched yet."""
+    Args:
+        shell: IPython's shell; nothing is patched before :meth:`install`.
+        folder: the kernel's private folder.
+        device_source: source of the agent's second half.
+    """
+
+    def __init__(self, shell: Any, folder: str = "", device_source: str = "") -> None:
+        """Attach to IPython's ``shell``."""
         self.shell = shell
+        self.folder = folder
+        self.device_source = device_source
+        self.devices: Any = None
+        self.stack_offer: dict[str, int] = {}
         self.kernel = shell.kernel
         self.baseline_modules = frozenset(sys.modules)
         self.baseline_threads = {thread.ident for thread in threading.enumerate()}
@@ -44,6 +67,9 @@ class Agent:
         self._watch_breakpoints()
         self._watch_exits()
         self._keep_native_stderr()
+        self._offer_stack()
+        if self.device_source:
+            sys.meta_path.insert(0, ImportWatch("jax._src.monitoring", self._listen_to_jax))
         self.kernel.lecturecheck_agent = self
 
     def _watch_replies(self) -> None:
@@ -107,6 +133,34 @@ class Agent:
         faulthandler.enable(file=copy)
         os.dup2(copy, 2)
 
+    def _offer_stack(self) -> None:
+        # A C handler writes the stack, also while native code holds the GIL.
+        import faulthandler  # noqa: PLC0415 - as above
+
+        # Windows has neither.
+        number, register = getattr(signal, "SIGUSR2", None), getattr(faulthandler, "register", None)
+        if number is None or register is None or not self.folder or signal.getsignal(number) is not signal.SIG_DFL:
+            return
+        try:
+            fd = os.open(f"{self.folder}/{STACK_FILE}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+        except OSError:
+            return
+        # Other threads run on, so that only the interrupted one's frames are safe to read: the main thread's.
+        register(number, file=fd, all_threads=False)
+        self.stack_offer = {"signal": int(number), "fd": fd, "pid": os.getpid()}
+
+    def _listen_to_jax(self, monitoring: Any) -> None:
+        self._load_devices()
+        self.devices.listen(monitoring)
+
+    def _load_devices(self) -> None:
+        if self.devices is not None:
+            return
+        namespace: dict[str, Any] = {"__name__": "lecturecheck_agent_devices"}
+        exec(compile(self.device_source, "<lecturecheck agent, devices>", "exec"), namespace)  # noqa: S102 - our own
+        path = f"{self.folder}/{LAST_WORDS_FILE}" if self.folder else ""
+        self.devices = namespace["DeviceAgent"](path, self.request_count + 1)
+
     def words(self, reply_content: Any) -> dict[str, Any]:
         """Say what the request that just ended did; empty entries are left out."""
         self.request_count += 1
@@ -124,6 +178,21 @@ class Agent:
             words["error_line"] = line
         if self.pending_software:
             words["software"], self.pending_software = software(self.baseline_modules), False
+        return {**words, **self._stack_words(), **self._device_words()}
+
+    def _stack_words(self) -> dict[str, Any]:
+        if not self.stack_offer:
+            return {}
+        if self.request_count == 1:
+            return {"stack_offer": self.stack_offer}
+        # faulthandler leaves no trace in Python's own table; a handler there is the lecture's.
+        is_taken = signal.getsignal(self.stack_offer["signal"]) is not signal.SIG_DFL
+        return {"stack_taken": True} if is_taken else {}
+
+    def _device_words(self) -> dict[str, Any]:
+        if self.devices is None and self.device_source and any(name in sys.modules for name in DEVICE_MODULES):
+            self._load_devices()
+        words: dict[str, Any] = {} if self.devices is None else self.devices.words(self.request_count)
         return words
 
     def _new_threads(self) -> list[tuple[str, int]]:
@@ -170,6 +239,43 @@ class Agent:
         """Run the exit handlers and end the process, past ipykernel's own shutdown, which hangs at times."""
         atexit._run_exitfuncs()  # noqa: SLF001 - the interpreter's own, without the rest of its finalisation
         os._exit(0)
+
+
+class ImportWatch:
+    """
+    A finder that leaves finding to the others, and tells when one module has been executed.
+
+    Args:
+        name: full name of the module.
+        on_executed: is given the module, also after a reload; what it raises is dropped.
+    """
+
+    def __init__(self, name: str, on_executed: Any) -> None:
+        """Watch for ``name``."""
+        self.name = name
+        self.on_executed = on_executed
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Give the others' spec of the watched module, ``None`` for every other one."""
+        if name != self.name:
+            return None
+        finders = (getattr(finder, "find_spec", None) for finder in tuple(sys.meta_path) if finder is not self)
+        specs = (find_spec(name, path, target) for find_spec in finders if find_spec is not None)
+        spec = next((spec for spec in specs if spec is not None), None)
+        original = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if spec is None or original is None:
+            return spec
+
+        def exec_module(module: Any) -> None:
+            original(module)
+            # The agent must never be the reason why an import fails.
+            with contextlib.suppress(Exception):
+                self.on_executed(module)
+
+        # A loader that takes no attributes is left as it is: the end of the cell will tell.
+        with contextlib.suppress(AttributeError, TypeError):
+            spec.loader.exec_module = exec_module
+        return spec
 
 
 def software(baseline_modules: frozenset[str]) -> dict[str, Any]:

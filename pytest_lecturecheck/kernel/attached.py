@@ -10,16 +10,18 @@ from typing import Any, Final
 
 import zmq.asyncio
 
-from pytest_lecturecheck.kernel import agent
+from pytest_lecturecheck.kernel import agent, agent_devices
 from pytest_lecturecheck.kernel.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.cgroup import make_group
 from pytest_lecturecheck.kernel.client import LectureClient, Reply
+from pytest_lecturecheck.kernel.last_words import LastWords, read_last_words
 from pytest_lecturecheck.kernel.launch import Kernel, start_kernel
 from pytest_lecturecheck.kernel.ports import Ports, RunPlan
 from pytest_lecturecheck.kernel.scope import start_scope
+from pytest_lecturecheck.kernel.stack import Stack, StackOffer, ask_stack, parse_stack
 from pytest_lecturecheck.kernel.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.platform import Software
-from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, Probe
+from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, DeviceProbe, Probe
 from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
@@ -43,9 +45,11 @@ class Attached:
         client: sends cells and handles what comes back.
         probe: measures.
         cap: the limit on its memory, or ``None``.
+        device_probe: measures the GPUs, or ``None``.
         stopped_at_cap: whether the watchdog has killed it.
         has_agent: whether the agent answers inside the kernel.
         request_count: requests that the agent has counted, so that its words can be matched with cells.
+        stack_taken: whether the lecture uses the signal that asks for the stack.
     """
 
     def __init__(self, kernel: Kernel, client: LectureClient, probe: Probe, cap: Cap | None = None) -> None:
@@ -54,11 +58,14 @@ class Attached:
         self.client = client
         self.probe = probe
         self.cap = cap
+        self.device_probe: DeviceProbe | None = None
         self.stopped_at_cap = False
+        self._stack_offer: StackOffer | None = None
         self._watchdog: asyncio.Task[None] | None = None
         self._oom_before: Any = None
         self.has_agent = False
         self.request_count = 0
+        self.stack_taken = False
 
     @property
     def has_ended(self) -> bool:
@@ -119,12 +126,30 @@ class Attached:
         """
         await self.client.connect(limit_seconds)
         if self.kernel.language == "python":
-            reply = await self._ask(_agent_code())
+            reply = await self.ask(_agent_code(self.kernel.folder))
             self.has_agent = reply is not None and reply.status == "ok"
+            # No other request says this: what a lecture says of signals is not believed.
+            self._stack_offer = reply.words.get("stack_offer") if reply is not None else None
 
-    async def _ask(self, code: str) -> Reply | None:
+    def last_words(self) -> LastWords | None:
+        """Read what the agent has written down last; works while the kernel runs and after its end."""
+        return read_last_words(self._folder / agent.LAST_WORDS_FILE)
+
+    async def stack(self, cell_number: int) -> Stack:
+        """Ask a running kernel for its Python stack; empty where none can be had."""
+        if self._stack_offer is None or self.stack_taken or self.has_ended:
+            return Stack()
+        text = await ask_stack(self.kernel.pid, self._stack_offer, self._folder / agent.STACK_FILE)
+        return parse_stack(text, cell_number)
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.kernel.folder)
+
+    async def ask(self, code: str, seconds: float = _AGENT_SECONDS) -> Reply | None:
+        """Run ``code`` silently, outside the lecture's history; ``None`` where no answer came within ``seconds``."""
         self.request_count += 1
-        return await self.client.ask(code, _AGENT_SECONDS)
+        return await self.client.ask(code, seconds)
 
     async def leave(self) -> tuple[Software | None, str]:
         """
@@ -135,7 +160,7 @@ class Attached:
         """
         if not self.has_agent or self.has_ended:
             return None, ""
-        reply = await self._ask(f"{_AGENT_NAME}.ask_software()")
+        reply = await self.ask(f"{_AGENT_NAME}.ask_software()")
         words = reply.words.get("software") if reply is not None else None
         self.client.send(f"{_AGENT_NAME}.leave()")
         has_left = await wait_exit(self.kernel, _EXIT_SECONDS)
@@ -182,6 +207,7 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
         ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
     probe = ports.open_probe(kernel.pid, token, kernel.group.footprint_bytes if kernel.group is not None else None)
     attached = Attached(kernel, LectureClient(document, kernel), probe, cap)
+    attached.device_probe = ports.open_device_probe(kernel.pid, token)
     attached.watch_cap(ports)
     return attached
 
@@ -201,13 +227,18 @@ def _set_cap(plan: RunPlan, ports: Ports, kernel: Kernel) -> Cap | None:
     return Cap(limit_bytes=limit, group=kernel.group, is_chosen=is_chosen)
 
 
-@functools.cache
-def _agent_code() -> str:
-    source = Path(agent.__file__).read_text(encoding="utf-8")
+def _agent_code(folder: str) -> str:
+    source, device_source = (_source(module.__file__) for module in (agent, agent_devices))
+    install = f"Agent(shell, {folder!r}, {device_source!r}).install()"
     return (
-        f"exec(compile({source!r} + 'Agent(shell).install()', '<lecturecheck agent>', 'exec'), "
+        f"exec(compile({source + install!r}, '<lecturecheck agent>', 'exec'), "
         "{'__name__': 'lecturecheck_agent', 'shell': get_ipython()})"
     )
+
+
+@functools.cache
+def _source(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 def _software(words: dict[str, Any]) -> Software:

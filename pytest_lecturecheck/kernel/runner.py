@@ -19,6 +19,7 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel.attached import Attached, launch
 from pytest_lecturecheck.kernel.client import Reply, Request
+from pytest_lecturecheck.kernel.device_book import CellDevices, DeviceBook
 from pytest_lecturecheck.kernel.observations import (
     cell_error,
     cell_findings,
@@ -27,6 +28,7 @@ from pytest_lecturecheck.kernel.observations import (
     thread_findings,
 )
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
+from pytest_lecturecheck.kernel.profiling import Profiler
 from pytest_lecturecheck.kernel.shadowing import find_shadowing_files
 from pytest_lecturecheck.kernel.teardown import interrupt
 from pytest_lecturecheck.kernel.traces import Traces
@@ -56,6 +58,8 @@ async def run_lecture(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context)
         outcome=Outcome.COMPLETED,
         started=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         repeat=plan.repeat,
+        environment=dict(plan.environment),
+        is_profiled=plan.tracing is not None,
     )
     if not plan.lecture.has_work:
         cells = tuple(_cell_run(cell, _idle_status(cell)) for cell in plan.lecture.cells)
@@ -107,6 +111,8 @@ class _LectureRun:
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.traces: Traces | None = None
+        self.devices = DeviceBook(plan.lecture.name)
+        self.profiler = Profiler(plan.tracing, plan.lecture.cells, self.findings)
 
     async def execute(self) -> Run:
         ticker = asyncio.ensure_future(self._tick())
@@ -141,6 +147,7 @@ class _LectureRun:
         if not attached.has_agent and attached.kernel.language == "python":
             message = "the agent could not be installed in the kernel; shell lines and threads are not seen"
             self.findings.append(Finding(kind=FindingKind.KERNEL, message=message))
+        self.devices.look_before()
         record = await self._run_cells(attached)
         return record if record.outcome is not Outcome.COMPLETED else await self._finish(attached)
 
@@ -165,6 +172,7 @@ class _LectureRun:
     async def _launch(self) -> Attached:
         folder = self._folder()
         self.attached = await launch(self.plan, self.ports, self.context, cwd=folder, document=self.document)
+        self.devices.attach(self.attached.device_probe)
         self.traces = Traces(self.attached, self.ports, folder)
         return self.attached
 
@@ -189,8 +197,10 @@ class _LectureRun:
                 continue
             self.running = cell
             self._report_progress()
+            await self.profiler.begin(attached, cell)
             started_seconds = time.perf_counter() - self.started_at
             result, end = await self._run_cell(attached, cell)
+            result = await self.profiler.end(attached, cell, result)
             self.cells[position] = result.placed(started_seconds)
             if end is not None:
                 outcome, evidence = end
@@ -204,25 +214,41 @@ class _LectureRun:
         attached.request_count += 1
         self.cell_of_request[attached.request_count] = cell.number
         attached.probe.begin_cell()
+        self.devices.begin_cell()
         try:
             request = attached.client.begin_cell(self.document.cells[cell.index], cell.index)
             ended = await attached.client.wait_cell(request, None if limit == math.inf else limit)
         finally:
             measured = attached.probe.end_cell()
+            used = self.devices.end_cell()
+        measured = replace(measured, readings={**measured.readings, **used})
         if self.traces is not None:
             self.traces.look(cell.number)
         if ended:
             return self._judge_cell(attached, cell, request.reply, measured)
         if attached.has_ended:
-            result = _cell_run(cell, CellStatus.DIED, **_figures(measured, attached))
-            return result, (Outcome.DIED, self._evidence(cell, measured))
-        stopped = await self._stop_cell(attached, request)
-        result = _cell_run(cell, CellStatus.TIMED_OUT, **_figures(measured, attached))
+            seen = self.devices.take_last_words(cell.number, attached.last_words(), attached.request_count)
+            result = _cell_run(cell, CellStatus.DIED, **_figures(measured, seen, attached))
+            return result, (Outcome.DIED, self._evidence(cell, measured, seen))
+        evidence, seen = await self._time_out(attached, cell, request, measured)
+        result = _cell_run(cell, CellStatus.TIMED_OUT, **_figures(measured, seen, attached))
         kind, seconds = ("lecture", self.total_timeout) if total_left < self.timeout else ("cell", self.timeout)
-        evidence = replace(
-            self._evidence(cell, measured), timeout_seconds=seconds, timeout_kind=kind, stopped_by_interrupt=stopped
-        )
-        return result, (Outcome.TIMED_OUT, evidence)
+        return result, (Outcome.TIMED_OUT, replace(evidence, timeout_seconds=seconds, timeout_kind=kind))
+
+    async def _time_out(
+        self, attached: Attached, cell: Cell, request: Request, measured: CellReadings
+    ) -> tuple[Evidence, CellDevices]:
+        """Look at what the cell is doing, then stop it."""
+        words = attached.last_words()
+        seen = self.devices.read_last_words(words, attached.request_count)
+        stack = await attached.stack(cell.number)
+        stopped = await self._stop_cell(attached, request)
+        evidence = replace(self._evidence(cell, measured, seen), stopped_by_interrupt=stopped, stack=stack.frames)
+        if cell.line is not None and stack.cell_line is not None and stack.cell_line <= cell.source.count("\n") + 1:
+            evidence = replace(evidence, line=cell.line + stack.cell_line - 1)
+        if stopped:
+            return evidence, self.devices.take_words(cell.number, request.reply.words)
+        return evidence, self.devices.take_last_words(cell.number, words, attached.request_count)
 
     @staticmethod
     async def _stop_cell(attached: Attached, request: Request) -> bool:
@@ -234,6 +260,8 @@ class _LectureRun:
         self, attached: Attached, cell: Cell, reply: Reply, measured: CellReadings
     ) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
         client = attached.client
+        attached.stack_taken = "stack_taken" in reply.words
+        seen = self.devices.take_words(cell.number, reply.words)
         self.threads_after[cell.number] = [
             (name, self.cell_of_request.get(request, 0)) for name, request in reply.words.get("threads", [])
         ]
@@ -251,13 +279,15 @@ class _LectureRun:
                 status = CellStatus.EXPECTED_ERROR
             elif self.plan.settings.allow_errors:
                 status = CellStatus.ALLOWED_ERROR
-        result = _cell_run(cell, status, error=error, figures=figures, **_figures(measured, attached))
+        result = _cell_run(cell, status, error=error, figures=figures, **_figures(measured, seen, attached))
         if status is not CellStatus.FAILED:
             return result, None
-        evidence = replace(self._evidence(cell, measured), error=error, line=line_of_error(cell, error))
+        evidence = replace(self._evidence(cell, measured, seen), error=error, line=line_of_error(cell, error))
         return result, (Outcome.FAILED, evidence)
 
-    def _evidence(self, cell: Cell | None, measured: CellReadings | None = None) -> Evidence:
+    def _evidence(
+        self, cell: Cell | None, measured: CellReadings | None = None, seen: CellDevices | None = None
+    ) -> Evidence:
         machine, attached = self.plan.machine, self.attached
         snapshot = attached.probe.snapshot() if attached is not None else None
         peak, faults = _value(measured, Metric.PEAK_FOOTPRINT), _value(measured, Metric.MAJOR_FAULTS)
@@ -279,6 +309,11 @@ class _LectureRun:
             load_average=self.ports.read_load_average(),
             core_count=machine.core_count,
             shadowing_files=find_shadowing_files(self._folder()),
+            swap_growth_bytes=self._swap_growth(cell, measured),
+            devices=self.devices.snapshot(),
+            allocators=seen.allocators if seen is not None else (),
+            compilation=seen.compilation if seen is not None else None,
+            environment=dict(self.plan.environment),
         )
         if attached is None:
             return evidence
@@ -290,6 +325,14 @@ class _LectureRun:
             **attached.cap_facts,
             **attached.exit_facts,
         )
+
+    def _swap_growth(self, cell: Cell | None, measured: CellReadings | None) -> int | None:
+        """Give how far swap rose above the highest that the cell before had seen: no more than it rose in this cell."""
+        peak = _value(measured, Metric.PEAK_SWAP)
+        if cell is None or peak is None:
+            return None
+        earlier = [found.value for run in self.cells if (found := run.measured(Metric.PEAK_SWAP)) is not None]
+        return max(0, round(peak - (earlier[-1] if earlier else 0)))
 
     # -- end ----------------------------------------------------------------------------------------------------------
 
@@ -310,17 +353,21 @@ class _LectureRun:
             self.record = replace(self.record, timeline=self.attached.probe.timeline(self.started_at))
             leftovers = await self.attached.tear_down(self.ports)
             self.findings.extend(self.traces.left(leftovers) if self.traces is not None else ())
+        used, devices = self.devices.close()
+        self.record = replace(self.record, devices=devices)
         if self.temp_folder is not None:
             self.temp_folder.cleanup()
-        return readings
+        return {**readings, **used}
 
     def _complete(self, record: Run, readings: Mapping[Metric, Reading]) -> Run:
-        record = replace(record, cells=tuple(self.cells), readings=readings)
+        cells = tuple(replace(cell, readings=self.devices.marked(cell.readings)) for cell in self.cells)
+        readings = {**readings, **self.devices.lecture_readings(cells)}
+        record = replace(record, cells=cells, readings=readings, devices=self.record.devices)
         record = replace(record, timeline=self.record.timeline)
         heaviest = record.heaviest_cell()
         if heaviest is not None:
             self.findings.extend(thread_findings(heaviest.number, self.threads_after))
-        return replace(record, findings=tuple(self.findings))
+        return replace(record, findings=(*self.findings, *self.devices.findings))
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -341,9 +388,11 @@ class _LectureRun:
         )
 
 
-def _figures(measured: CellReadings, attached: Attached) -> dict[str, Any]:
+def _figures(measured: CellReadings, seen: CellDevices, attached: Attached) -> dict[str, Any]:
     return {
-        "readings": measured.readings,
+        "readings": {**measured.readings, **seen.readings},
+        "allocators": seen.allocators,
+        "compilation": seen.compilation,
         "start_footprint_bytes": measured.start_footprint_bytes,
         "output_extract": attached.client.text.text,
     }

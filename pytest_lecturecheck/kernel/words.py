@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pytest_lecturecheck.kernel.device_words import clean_allocators, clean_compilation, clean_errors
+from pytest_lecturecheck.kernel.stack import clean_offer
+
 _COUNTS: Final = ("breakpoints", "error_line")
 _PAIR: Final = 2
 
@@ -14,7 +17,9 @@ def clean_words(words: object) -> dict[str, Any]:
 
     Returns:
         ``shell_lines``: pairs of command and exit code; ``threads``: pairs of name and request; ``breakpoints`` and
-        ``error_line``: whole numbers; ``exit_asked``: true; ``software``: ``python``, ``packages`` and ``blas``.
+        ``error_line``: whole numbers; ``exit_asked`` and ``stack_taken``: true; ``software``: ``python``, ``packages``
+        and ``blas``; ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.stack.StackOffer`; ``allocators``:
+        figures; ``compilation``: figures, or why there are none; ``allocator_errors``: texts by library.
     """
     if not isinstance(words, dict):
         return {}
@@ -23,8 +28,7 @@ def clean_words(words: object) -> dict[str, Any]:
         found = words.get(name)
         if isinstance(found, list):
             clean[name] = [(pair[0], pair[1]) for pair in found if _is_pair(pair)]
-    if words.get("exit_asked") is True:
-        clean["exit_asked"] = True
+    clean.update({name: True for name in ("exit_asked", "stack_taken") if words.get(name) is True})
     if isinstance(software := words.get("software"), dict):
         packages, blas = software.get("packages"), software.get("blas")
         clean["software"] = {
@@ -32,6 +36,13 @@ def clean_words(words: object) -> dict[str, Any]:
             "packages": packages if isinstance(packages, dict) else {},
             "blas": blas if isinstance(blas, list) else [],
         }
+    parsed = {
+        "stack_offer": clean_offer(words.get("stack_offer")),
+        "allocators": clean_allocators(words.get("allocators")),
+        "compilation": clean_compilation(words.get("compile")),
+        "allocator_errors": clean_errors(words.get("allocator_errors")),
+    }
+    clean.update({name: value for name, value in parsed.items() if value})
     return clean
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import nbformat.v4
-from fakes import FakeProbe
+from fakes import FakeDeviceProbe, FakeProbe
 
 from pytest_lecturecheck.execution import Workbench
+from pytest_lecturecheck.kernel.ports import RunPlan
+from pytest_lecturecheck.kernel.runner import run_lecture
 from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
 from pytest_lecturecheck.probe.machine import detect_machine
 from pytest_lecturecheck.run import Run
@@ -78,6 +80,29 @@ class Bench:
         stand_in = probe or FakeProbe()
         self._bench._ports = replace(self._real_ports, open_probe=lambda *_args, **_more: stand_in)
         return self._run(*cells, kernel_name=kernel_name, **settings)
+
+    def run_on_devices(
+        self,
+        *cells: str | Code,
+        device_probe: FakeDeviceProbe | None = None,
+        environment: dict[str, str] | None = None,
+        **settings,
+    ) -> Run:
+        """Run a lecture of these cells with variables of its own, and with these devices where any are given."""
+        stand_in = FakeProbe()
+        ports = replace(
+            self._real_ports,
+            open_probe=lambda *_args, **_more: stand_in,
+            open_device_probe=lambda _pid, _token: device_probe,
+        )
+        plan = RunPlan(
+            lecture=lecture(self.folder, *cells),
+            settings=replace(DEFAULTS, **{"timeout_seconds": 60.0, **settings}),
+            platform="linux-x86_64-cpu",
+            machine=detect_machine(),
+            environment=environment or {},
+        )
+        return self._bench._loop.run(run_lecture(plan, ports, self._bench._zmq()))
 
     def measure(self, *cells: str | Code, **settings) -> Run:
         """Run a lecture of these cells under the real probe."""
