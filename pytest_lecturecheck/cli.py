@@ -10,6 +10,7 @@ from typing import Final
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
 from pytest_lecturecheck.store.budgets import load_folder
 
@@ -42,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _platform_lines() -> list[str]:
-    return [detect_platform(), detect_machine().text]
+    found = detect_accelerators()
+    machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
+    fault = [f"the GPU cannot be used here: {found.reason}"] if found.is_fault else []
+    return [detect_platform(found.model), machine.text, *fault]
 
 
 def _validate_lines(folder: Path) -> list[str]:

@@ -24,6 +24,7 @@ from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe import leftovers, oom
+from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 from pytest_lecturecheck.probe.machine import available_memory
 from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.port import Probe
@@ -78,6 +79,7 @@ class Workbench:
         self._machine = machine
         self._loop = KernelLoop(on_wait)
         self._context: zmq.asyncio.Context | None = None
+        self._gpus = open_gpu_monitor()
         # On Windows a kernel's own watch over its parent is all there is.
         self._warden = None if os.name == "nt" else Warden()
 
@@ -87,7 +89,7 @@ class Workbench:
 
         self._ports = Ports(
             open_probe=open_probe,
-            open_device_probe=lambda _pid, _token: None,
+            open_device_probe=self._gpus.open_probe,
             find_marked=leftovers.find_marked,
             list_shared_memory=leftovers.list_shared_memory,
             find_mapped=leftovers.find_mapped,
@@ -134,6 +136,7 @@ class Workbench:
     def close(self) -> None:
         """Stop the loop and its sockets; safe to call twice."""
         self._loop.close()
+        self._gpus.close()
         if self._warden is not None:
             self._warden.close()
         if self._context is not None:

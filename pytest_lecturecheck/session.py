@@ -21,6 +21,7 @@ from pytest_lecturecheck.live import LiveLine, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
 from pytest_lecturecheck.remembering import FailureMemory, is_ci
 from pytest_lecturecheck.report import junit, terminal
@@ -52,12 +53,13 @@ def register(config: pytest.Config) -> None:
     try:
         given = read_command_line(config.getoption)
         settings = resolve(given, config.rootpath, config.invocation_params.dir)
-        results = Results(config.rootpath, settings, settings.platform or detect_platform())
+        accelerators = detect_accelerators()
+        results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
         memory = _open_memory(config, settings)
     except LectureCheckError as exc:
         msg = f"lecturecheck: {exc}"
         raise pytest.UsageError(msg) from exc
-    session = LectureCheckSession(config, settings, results, memory)
+    session = LectureCheckSession(config, settings, results, memory, accelerators)
     config.pluginmanager.add_hookspecs(hookspecs)
     config.pluginmanager.register(session, SESSION_PLUGIN)
     if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
@@ -89,10 +91,16 @@ class LectureCheckSession:
         settings: the session's settings.
         results: budgets and entries.
         memory: how lectures failed before.
+        accelerators: the GPUs that kernels may use.
     """
 
     def __init__(
-        self, config: pytest.Config, settings: SessionSettings, results: Results, memory: FailureMemory
+        self,
+        config: pytest.Config,
+        settings: SessionSettings,
+        results: Results,
+        memory: FailureMemory,
+        accelerators: Accelerators,
     ) -> None:
         """Prepare; no kernel is started and no lecture is read."""
         self.config = config
@@ -105,7 +113,13 @@ class LectureCheckSession:
         self._crashes: list[str] = []
         self._said: set[str] = set()
         self.platform = results.platform
-        self.machine: Machine = detect_machine()
+        self.machine: Machine = detect_machine(
+            accelerators=accelerators.names, driver=accelerators.driver, cuda=accelerators.cuda
+        )
+        if accelerators.is_fault:
+            self._told.append(
+                f"the GPU cannot be used here: {accelerators.reason}; lectures run as on a machine without one"
+            )
         self._orders = scheduling.orders_from_controller(config)
         self.arguments = self._read_arguments()
         self.collection = Collection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
@@ -127,7 +141,7 @@ class LectureCheckSession:
             on_wait=self._show_progress,
             place=KernelPlace(
                 kernel_count=scheduling.kernel_count(config),
-                device_bytes=None,
+                device_bytes=accelerators.smallest_bytes,
                 cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
             ),
         )
@@ -264,7 +278,7 @@ class LectureCheckSession:
         self._live = LiveLine(self.config)
         if not self.config.getoption("collectonly"):
             fault = try_folder(self.config.rootpath)
-            self._told = tell_interrupted(self.config.rootpath) + ([fault] if fault else [])
+            self._told += tell_interrupted(self.config.rootpath) + ([fault] if fault else [])
 
     # -- results ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_lecturecheck.probe.gpu._presence import open_present_cards
+from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, Cards, Failure
 from pytest_lecturecheck.probe.gpu._visible import visible_positions
 
@@ -22,12 +22,16 @@ class Accelerators:
         driver: the driver's version, or ``None``.
         cuda: the version of CUDA that the driver offers, or ``None``.
         reason: why there are none, or an empty string.
+        smallest_bytes: memory of the smallest one, or ``None``.
+        is_fault: whether there is a device that could not be used: the reason is then news.
     """
 
     names: tuple[str, ...] = ()
     driver: str | None = None
     cuda: str | None = None
     reason: str = ""
+    smallest_bytes: int | None = None
+    is_fault: bool = False
 
     @property
     def model(self) -> str:
@@ -45,7 +49,7 @@ def detect_accelerators(*, environ: Mapping[str, str] = os.environ, root: Path =
     """
     cards = open_present_cards(root, environ)
     if isinstance(cards, Failure):
-        return Accelerators(reason=cards.reason)
+        return Accelerators(reason=cards.reason, is_fault=has_device(root, environ))
     try:
         return describe_accelerators(cards, environ)
     finally:
@@ -61,4 +65,5 @@ def describe_accelerators(cards: Cards | None, environ: Mapping[str, str], *, re
     if not names:
         reason = "no GPU can be used" if devices else "CUDA_VISIBLE_DEVICES names no GPU"
         return Accelerators(reason=reason)
-    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda)
+    smallest_bytes = min((device.total_bytes for device in devices if device.total_bytes), default=None)
+    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda, smallest_bytes=smallest_bytes)
