@@ -91,7 +91,14 @@ def stub(stub_environ):
 def test_the_machine_as_the_library_describes_it(stub):
     environ, script = stub
     script.write_text(f"driver 550.1\ncuda 12040\ndevice 0 Tesla_T4 GPU-0 {16 * GIB} 0 0 0 0\n")
-    found = {"names": ["Tesla T4"], "driver": "550.1", "cuda": "12.4", "reason": ""}
+    found = {
+        "names": ["Tesla T4"],
+        "driver": "550.1",
+        "cuda": "12.4",
+        "reason": "",
+        "smallest_bytes": 16 * GIB,
+        "is_fault": False,
+    }
     assert run_python(DESCRIBE, environ) == [found, found, ""]
     hidden = {"names": [], "driver": None, "cuda": None, "reason": "CUDA_VISIBLE_DEVICES names no GPU"}
     assert run_python(DESCRIBE, {**environ, "CUDA_VISIBLE_DEVICES": ""}) == [hidden, hidden, ""]
@@ -116,7 +123,10 @@ def test_a_library_without_a_card_leaves_lectures_alone(stub, text, reason):
 def test_cards_of_several_models():
     cards = FakeCards(T4, Device(index=1, name="NVIDIA A100"), Device(index=2, name=UNNAMED))
     found = describe_accelerators(cards, {})
-    assert found == Accelerators(names=("Tesla T4", "NVIDIA A100"), driver="550.54", cuda="12.4")
+    total_bytes = T4.total_bytes
+    assert found == Accelerators(
+        names=("Tesla T4", "NVIDIA A100"), driver="550.54", cuda="12.4", smallest_bytes=total_bytes
+    )
     assert found.model == "Tesla T4"
     assert describe_accelerators(FakeCards(Device(index=0, name=UNNAMED)), {}).reason == "no GPU can be used"
 
