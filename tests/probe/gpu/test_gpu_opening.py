@@ -100,7 +100,14 @@ def test_the_machine_as_the_library_describes_it(stub):
         "is_fault": False,
     }
     assert run_python(DESCRIBE, environ) == [found, found, ""]
-    hidden = {"names": [], "driver": None, "cuda": None, "reason": "CUDA_VISIBLE_DEVICES names no GPU"}
+    hidden = {
+        **found,
+        "names": [],
+        "driver": None,
+        "cuda": None,
+        "reason": "CUDA_VISIBLE_DEVICES names no GPU",
+        "smallest_bytes": None,
+    }
     assert run_python(DESCRIBE, {**environ, "CUDA_VISIBLE_DEVICES": ""}) == [hidden, hidden, ""]
 
 
