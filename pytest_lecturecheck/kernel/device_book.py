@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -90,34 +91,29 @@ class DeviceBook:
         """Give the devices as they stand, for evidence."""
         return tuple(self._mark_use(use) for use in self._probe.snapshot()) if self._probe is not None else ()
 
-    def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
+    async def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
         """Look once more at the devices after the teardown, and give the lecture's readings and the devices."""
         if self._probe is None:
             return {}, ()
-        readings, uses = self._probe.close()
+        # It waits for memory that is slow to come back; the kernels beside this one do not.
+        readings, uses = await asyncio.to_thread(self._probe.close)
         for use in uses:
             self._look_after(use)
         return self.marked(readings), tuple(self._mark_use(use) for use in uses)
 
     def _look_after(self, use: DeviceUse) -> None:
-        if use.after_bytes is None or use.before_bytes is None or use.after_bytes - use.before_bytes < _BACK_BYTES:
-            return
-        mine = [
-            holder for holder in use.holders if holder.kind is HolderKind.ENDED_LECTURE and not holder.was_there_first
-        ]
-        for holder in mine:
-            size = _size_text(holder.used_bytes)
+        gone = f"memory of {use.device.label} did not come back after the teardown: "
+        for holder in use.leftovers:
             lecture = _printable(holder.lecture or self._lecture)
             self._tell(
-                f"memory of {use.device.label} did not come back after the teardown: {size} still held by pid "
-                f"{holder.pid}, left over from {lecture}"
+                f"{gone}{_size_text(holder.used_bytes)} still held by pid {holder.pid}, left over from {lecture}"
             )
-        if not mine and not use.is_shared:
-            more = format_size(use.after_bytes - use.before_bytes)
-            self._tell(
-                f"memory of {use.device.label} did not come back after the teardown: {more} more in use than before "
-                "the lecture, and no process is known to hold it"
-            )
+        if use.leftovers or use.is_shared or use.after_bytes is None or use.before_bytes is None:
+            return
+        more_bytes = use.after_bytes - use.before_bytes
+        if more_bytes >= _BACK_BYTES:
+            more = format_size(more_bytes)
+            self._tell(f"{gone}{more} more in use than before the lecture, and no process is known to hold it")
 
     # -- words of the kernel ------------------------------------------------------------------------------------------
 

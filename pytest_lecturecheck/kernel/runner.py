@@ -353,7 +353,7 @@ class _LectureRun:
             self.record = replace(self.record, timeline=self.attached.probe.timeline(self.started_at))
             leftovers = await self.attached.tear_down(self.ports)
             self.findings.extend(self.traces.left(leftovers) if self.traces is not None else ())
-        used, devices = self.devices.close()
+        used, devices = await self.devices.close()
         self.record = replace(self.record, devices=devices)
         if self.temp_folder is not None:
             self.temp_folder.cleanup()

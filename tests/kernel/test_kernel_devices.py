@@ -295,7 +295,7 @@ GONE = "memory of GPU 0 (Tesla T4) did not come back after the teardown: "
 
 
 def leftover(**more):
-    return {"holders": (DeviceHolder(pid=9, kind=HolderKind.ENDED_LECTURE, **more),)}
+    return {"leftovers": (DeviceHolder(pid=9, kind=HolderKind.ENDED_LECTURE, **more),)}
 
 
 @pytest.mark.parametrize(
