@@ -104,7 +104,7 @@ OPTIONS: Final = (
         name="report",
         metavar="FILE",
         is_list=True,
-        help="also write a report; the name's ending chooses the form: .json or .md; repeatable",
+        help="also write a report; the name's ending chooses the form: .html, .json or .md; repeatable",
     ),
     Option(
         name="suffix",

@@ -26,7 +26,7 @@ from pytest_lecturecheck.settings import CAP_WORDS, RunSettings, timeout_from_nu
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 SETTINGS_FILE: Final = "lecturecheck.toml"
-REPORT_SUFFIXES: Final = (".json", ".md")
+REPORT_SUFFIXES: Final = (".html", ".json", ".md")
 _RECORD_RUNS: Final = 3
 
 

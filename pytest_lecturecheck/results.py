@@ -150,7 +150,12 @@ class Results:
             self._written.append(f"budgets in {self._shown(self.budget_file)} are unchanged")
 
     def _write_report(self, path: Path, machine: Machine) -> None:
-        if path.suffix.lower() == ".json":
+        if path.suffix.lower() == ".html":
+            # A templating library is loaded only where a page is wanted.
+            from pytest_lecturecheck.report.html import render_html  # noqa: PLC0415 - see above
+
+            text = render_html(self.entries, platform=self.platform, machine=machine)
+        elif path.suffix.lower() == ".json":
             records = json.loads(self.dump(self.entries))
             text = render_json(records, self.entries, platform=self.platform)
         else:

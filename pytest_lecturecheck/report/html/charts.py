@@ -1,0 +1,242 @@
+"""
+What the page's script draws: cells and series over time, as plain data that stays small.
+
+Times are in milliseconds and values in a unit that suits the chart, both as differences from the one before: a number
+of two or three digits for each point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pytest_lecturecheck.device import AllocatorFigures
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.report.devices import gpu_cell_text
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import NO_FIGURE, line_text, value_text
+from pytest_lecturecheck.report.html.tones import cell_tone
+from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.run import CellRun, Run
+from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.units import format_duration, format_size
+
+_MOST_POINTS: Final = 2000
+_LEAST_POINTS: Final = 200
+_ALL_POINTS: Final = 500_000
+"""Points of all lectures together; more lectures have fewer each, so that the page stays small enough to open."""
+_STEPS: Final = 1 << 14
+_PERMILLE: Final = 1000
+_SEEN_APART: Final = 0.02
+_T = TypeVar("_T")
+
+
+def points_for(lecture_count: int) -> int:
+    """Give how many points a timeline may have on a page of so many lectures."""
+    return min(_MOST_POINTS, max(_LEAST_POINTS, _ALL_POINTS // max(1, lecture_count)))
+
+
+def lecture_data(entry: Entry, most_points: int = _MOST_POINTS) -> dict[str, Any]:
+    """Give all that the script needs for one lecture, as builtin types."""
+    run = entry.run
+    return {
+        "cells": _cell_rows(entry),
+        "bands": [_band(cell, entry.focus) for cell in run.cells if cell.started_seconds is not None],
+        "charts": [*_memory_charts(entry, most_points), *_device_charts(run, most_points)],
+    }
+
+
+# -- cells ------------------------------------------------------------------------------------------------------------
+
+
+def _cell_rows(entry: Entry) -> dict[str, Any]:
+    cells = entry.run.cells
+    peak = max((_value(cell, Metric.PEAK_FOOTPRINT) for cell in cells), default=0.0)
+    wall = max((_value(cell, Metric.WALL) for cell in cells), default=0.0)
+    return {
+        "has_gpu": any(gpu_cell_text(cell) != NO_FIGURE for cell in cells),
+        "has_compile": any(_value(cell, Metric.COMPILE) > 0 for cell in cells),
+        "rows": [_cell_row(cell, entry.focus, peak, wall) for cell in cells],
+    }
+
+
+def _cell_row(cell: CellRun, focus: CellRun | None, peak: float, wall: float) -> dict[str, Any]:
+    raised, highest = cell.raised_bytes, _value(cell, Metric.PEAK_FOOTPRINT)
+    compiled = min(_value(cell, Metric.COMPILE), _value(cell, Metric.WALL))
+    return {
+        "number": cell.number,
+        "line": line_text(cell.line),
+        "status": cell.status.value,
+        "tone": cell_tone(cell.status),
+        "focus": focus is not None and focus.number == cell.number,
+        "peak": value_text(cell, Metric.PEAK_FOOTPRINT),
+        "raised": NO_FIGURE if raised is None else format_size(raised),
+        "wall": value_text(cell, Metric.WALL),
+        "cpu": value_text(cell, Metric.CPU),
+        "compile": value_text(cell, Metric.COMPILE),
+        "gpu": gpu_cell_text(cell),
+        "memory_bar": [_permille(highest - (raised or 0), peak), _permille(raised or 0, peak)],
+        "time_bar": [_permille(compiled, wall), _permille(_value(cell, Metric.WALL) - compiled, wall)],
+    }
+
+
+def _value(cell: CellRun, metric: Metric) -> float:
+    found = cell.measured(metric)
+    return found.value if found is not None and math.isfinite(found.value) else 0.0
+
+
+def _permille(part: float, whole: float) -> int:
+    return max(0, min(_PERMILLE, round(_PERMILLE * part / whole))) if whole > 0 else 0
+
+
+def _band(cell: CellRun, focus: CellRun | None) -> list[Any]:
+    """Give number, line, start, end (``None``: to the end of the chart), and whether the verdict is about it."""
+    start, end = cell.started_seconds or 0.0, cell.ended_seconds
+    is_focus = focus is not None and focus.number == cell.number
+    return [cell.number, line_text(cell.line), _ms(start), None if end is None else _ms(end), is_focus]
+
+
+# -- charts -----------------------------------------------------------------------------------------------------------
+
+
+def _memory_charts(entry: Entry, most_points: int) -> Iterator[dict[str, Any]]:
+    run = entry.run
+    samples = thin(run.timeline, most_points, lambda sample: sample.level_bytes)
+    if len(samples) < 2:  # noqa: PLR2004 - a line needs two points
+        return
+    has_footprint = any(sample.footprint_bytes is not None for sample in samples)
+    series = [_series("footprint", "footprint", [sample.footprint_bytes for sample in samples])]
+    # Of a kernel that is alone and not swapped out, resident size and footprint are one line.
+    if not has_footprint or _differ(samples):
+        series.append(_series("RSS of the kernel", "rss", [sample.rss_bytes for sample in samples]))
+    for name, key, values in (
+        ("swapped out", "swap", [sample.swap_bytes for sample in samples]),
+        ("compressed", "compressed", [sample.compressed_bytes for sample in samples]),
+    ):
+        if any(values):
+            series.append(_series(name, key, values))
+    metric = Metric.PEAK_FOOTPRINT if has_footprint else Metric.PEAK_RSS
+    yield {
+        "title": "Memory over time",
+        "summary": _memory_summary(run, metric),
+        "time": _deltas([_ms(sample.seconds) for sample in samples]),
+        "series": [item for item in series if item is not None],
+        "levels": [_level("peak of the cell", "peak", run, lambda cell: _peak_bytes(cell, metric))],
+        "lines": [line for line in _memory_lines(entry) if line is not None],
+    }
+
+
+def _memory_summary(run: Run, metric: Metric) -> str:
+    peak, cell = run.measured(metric), run.heaviest_cell(metric)
+    text = f"Memory of {one_line(run.lecture)} over {format_duration(run.timeline[-1].seconds)}"
+    if peak is not None:
+        text += f"; {metric.label} {peak.text}"
+    return text + (f" in code cell {cell.number}" if cell is not None else "")
+
+
+def _memory_lines(entry: Entry) -> Iterator[dict[str, Any] | None]:
+    yield _line("limit", "limit", entry.limit_bytes)
+    yield _line("cap", "cap", entry.run.cap_bytes)
+
+
+def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:
+    for position, use in enumerate(run.devices):
+        samples = thin(use.timeline, most_points // 2, lambda sample: sample.used_bytes)
+        if len(samples) < 2:  # noqa: PLR2004 - a line needs two points
+            continue
+        series = [
+            _series("in use on the device", "device", [sample.used_bytes for sample in samples]),
+            _series("held by this run", "run", [sample.run_bytes for sample in samples]),
+        ]
+        levels = [
+            _level("pool of the allocator", "pool", run, partial(_allocated, run, position, "pool")),
+            _level("live in the allocator", "live", run, partial(_allocated, run, position, "live")),
+        ]
+        name = one_line(use.device.label)
+        yield {
+            "title": f"{name} over time",
+            "summary": f"Memory of {name} over {format_duration(samples[-1].seconds)}; by this run {use.used.text}",
+            "time": _deltas([_ms(sample.seconds) for sample in samples]),
+            "series": [item for item in series if item is not None],
+            "levels": [level for level in levels if any(value is not None for value in level["values"])],
+            "lines": [line for line in (_line("device memory", "cap", use.device.total_bytes),) if line is not None],
+        }
+
+
+def _allocated(run: Run, position: int, what: str, cell: CellRun) -> int | None:
+    """Give what the allocators of a cell say of the device at ``position`` among those of the run."""
+    sizes = [
+        _allocator_bytes(item, what)
+        for item in cell.allocators
+        if len(run.devices) == 1 or item.device.rpartition(":")[2] == str(position)
+    ]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None
+
+
+def _allocator_bytes(item: AllocatorFigures, what: str) -> int | None:
+    if what == "pool":
+        return item.peak_pool_bytes if item.peak_pool_bytes is not None else item.pool_bytes
+    return item.live_bytes
+
+
+def _differ(samples: Sequence[MemorySample]) -> bool:
+    """Tell whether resident size and footprint are so far apart that two lines can be told from one."""
+    pairs = [(item.footprint_bytes, item.rss_bytes) for item in samples]
+    apart = [abs(footprint - rss) for footprint, rss in pairs if footprint is not None and rss is not None]
+    return max(apart, default=0) > _SEEN_APART * max(item.level_bytes for item in samples)
+
+
+def _peak_bytes(cell: CellRun, metric: Metric) -> int | None:
+    found = cell.measured(metric)
+    return round(found.value) if found is not None and math.isfinite(found.value) else None
+
+
+def _line(name: str, key: str, value: float | None) -> dict[str, Any] | None:
+    return None if value is None or not math.isfinite(value) else {"name": name, "key": key, "bytes": round(value)}
+
+
+def _level(name: str, key: str, run: Run, value_of: Callable[[CellRun], int | None]) -> dict[str, Any]:
+    values = [value_of(cell) for cell in run.cells if cell.started_seconds is not None]
+    return {"name": name, "key": key, "values": values}
+
+
+def _series(name: str, key: str, values: Sequence[int | None]) -> dict[str, Any] | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    unit = 1 << max(0, (max(known) // _STEPS).bit_length())
+    return {
+        "name": name,
+        "key": key,
+        "unit": unit,
+        "values": _deltas([None if value is None else round(value / unit) for value in values]),
+    }
+
+
+def _deltas(values: Sequence[int | None]) -> list[int | None]:
+    """Give each value as the difference from the known one before it; the first is itself."""
+    before, deltas = 0, []
+    for value in values:
+        deltas.append(None if value is None else value - before)
+        before = before if value is None else value
+    return deltas
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def thin(samples: Sequence[_T], most: int, level: Callable[[_T], int]) -> list[_T]:
+    """Keep at most ``most`` of the samples: the first, the last, and of each stretch its lowest and its highest."""
+    if len(samples) <= most:
+        return list(samples)
+    stretch = math.ceil(len(samples) / max(1, (most - 2) // 2))
+    kept = {0, len(samples) - 1}
+    for start in range(0, len(samples), stretch):
+        positions = range(start, min(start + stretch, len(samples)))
+        kept.add(min(positions, key=lambda position: level(samples[position])))
+        kept.add(max(positions, key=lambda position: level(samples[position])))
+    return [samples[position] for position in sorted(kept)]

@@ -1,0 +1,279 @@
+"""All that is said about one lecture: how it ended, what it was held against, what was noticed, and where it ran."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.figure import format_figure
+from pytest_lecturecheck.metric import Measurement, Unavailable
+from pytest_lecturecheck.report.devices import device_lines
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.exceeded import seen_range
+from pytest_lecturecheck.report.figures import NO_FIGURE, changes_since_recording, method_text
+from pytest_lecturecheck.report.frames import condense_traceback
+from pytest_lecturecheck.report.text import cut, one_line, plain
+from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.units import format_duration, format_size
+from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
+
+_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
+_BLOCK_LINES: Final = 60
+_BLOCK_CHARS: Final = 400
+_FINDINGS: Final = 100
+_PACKAGES: Final = 60
+_VALUE_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A piece of preformatted text with its heading."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A line of a cell's source with its number in the file."""
+
+    number: str
+    text: str
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One thing that was held against a limit."""
+
+    name: str
+    measured: str
+    limit: str
+    kind: str
+    tone: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """
+    One lecture.
+
+    Attributes:
+        place: where to look (``lectures/intro.md:41``).
+        cell: which cell the verdict is about, or an empty string.
+        source: source of that cell, with the failing line marked.
+        evidence: what the diagnosis rests on.
+        advice: what to do.
+        blocks: traceback, stack, last words, output.
+        held: everything that was held against a limit.
+        figures: every measurement of the lecture with how it was had.
+        reported: what the lecture reported of itself.
+        devices: one line for each GPU and allocator.
+        findings: what was noticed, with its place.
+        notes: context.
+        changes: what changed since the budget was recorded.
+        facts: where and with what it ran.
+    """
+
+    place: str
+    cell: str
+    source: tuple[SourceLine, ...]
+    evidence: tuple[str, ...]
+    advice: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    held: tuple[Held, ...]
+    figures: tuple[tuple[str, str, str], ...]
+    reported: tuple[str, ...]
+    devices: tuple[str, ...]
+    findings: tuple[tuple[str, str, str], ...]
+    notes: tuple[str, ...]
+    changes: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def detail_of(entry: Entry) -> Detail:
+    """Collect what the page says about one lecture; all of it is harmless text."""
+    run, cause = entry.run, entry.verdict.cause
+    return Detail(
+        place=entry.location,
+        cell=_cell_text(entry),
+        source=tuple(_source(entry)),
+        evidence=_texts(cause.evidence) if cause is not None else (),
+        advice=_texts(cause.advice) if cause is not None else (),
+        blocks=tuple(_blocks(entry)),
+        held=tuple(_held(entry)),
+        figures=tuple(_figures(entry)),
+        reported=tuple(one_line(figure.text) for figure in run.figures.values()),
+        devices=tuple(device_lines(run)),
+        findings=tuple((item.kind.value, one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
+        notes=_texts(entry.verdict.notes),
+        changes=tuple(changes_since_recording(entry)),
+        facts=tuple(_facts(entry)),
+    )
+
+
+def _texts(items: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_block_text(item) for item in items)
+
+
+def _block_text(text: str) -> str:
+    return cut(plain(text).strip("\n"), _BLOCK_LINES, _BLOCK_CHARS)
+
+
+# -- the cell that the verdict is about -------------------------------------------------------------------------------
+
+
+def _cell_text(entry: Entry) -> str:
+    cell = entry.focus
+    if cell is None:
+        return ""
+    line = f", which starts at line {cell.line}" if cell.line is not None and cell.line != entry.line else ""
+    return f"code cell {cell.number} of {len(entry.run.cells)}{line}"
+
+
+def _source(entry: Entry) -> Iterator[SourceLine]:
+    evidence, cell, marked = entry.run.evidence, entry.focus, entry.failing_line_in_cell
+    if evidence is None or cell is None or not evidence.source.strip():
+        return
+    first = cell.line or 1
+    rows = plain(evidence.source).rstrip("\n").split("\n")
+    start = max(0, min((marked or 1) - _BLOCK_LINES // 2, len(rows) - _BLOCK_LINES))
+    for offset, row in enumerate(rows[start : start + _BLOCK_LINES], start=start):
+        text = cut(row, 1, _BLOCK_CHARS)
+        yield SourceLine(number=str(first + offset), text=text, is_marked=offset + 1 == marked)
+
+
+def _blocks(entry: Entry) -> Iterator[Block]:
+    evidence, cell = entry.run.evidence, entry.focus
+    error = evidence.error if evidence is not None else None
+    if error is None and cell is not None:
+        error = cell.error
+    if error is not None and error.traceback:
+        yield Block(title="Traceback (condensed)", text="\n".join(condense_traceback(error.traceback)))
+    if evidence is not None:
+        for title, lines in (
+            ("Python stack when the time was up", evidence.stack),
+            ("Last words of the kernel (stderr)", evidence.stderr_tail),
+            ("Log of the operating system", evidence.kernel_log),
+        ):
+            if any(line.strip() for line in lines):
+                yield Block(title=title, text=_block_text("\n".join(lines)))
+    shown = cell if cell is not None and evidence is not None else None
+    if shown is not None and shown.output_extract.strip():
+        yield Block(title=f"Output of code cell {shown.number}", text=_block_text(shown.output_extract))
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _held(entry: Entry) -> Iterator[Held]:
+    for item in entry.verdict.comparisons:
+        yield _held_metric(entry, item)
+    for figure in entry.verdict.figures:
+        yield _held_figure(figure)
+
+
+def _held_metric(entry: Entry, item: Comparison) -> Held:
+    metric, measured, limit = item.metric, item.measured, item.limit
+    shown, shown_limit = measured.text if measured is not None else NO_FIGURE, NO_FIGURE
+    if limit is not None:
+        shown_limit = metric.format_value(limit)
+    if measured is not None and limit is not None and measured.value > limit:
+        shown, shown_limit = metric.format_values_apart(measured.value, limit)
+        shown = f">= {shown}" if measured.method.is_lower_bound else shown
+    found = entry.budget.metrics.get(metric) if entry.budget is not None else None
+    seen = seen_range(metric, found.seen) if found is not None and found.seen else NO_FIGURE
+    return Held(
+        name=metric.label,
+        measured=shown,
+        limit=shown_limit,
+        kind=item.kind.value,
+        tone=_held_tone(item.kind),
+        seen=seen,
+    )
+
+
+def _held_figure(item: FigureComparison) -> Held:
+    limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least)}"]
+    limits += [] if item.limit is None else [f"at most {format_figure(item.limit)}"]
+    measured = NO_FIGURE if item.figure is None else format_figure(item.figure.value, item.figure.unit)
+    return Held(
+        name=one_line(item.name),
+        measured=one_line(measured),
+        limit=", ".join(limits),
+        kind=item.kind.value,
+        tone=_held_tone(item.kind),
+        seen=NO_FIGURE,
+    )
+
+
+def _held_tone(kind: VerdictKind) -> str:
+    if kind in _EXCEEDED:
+        return "bad"
+    return "good" if kind in {VerdictKind.WITHIN, VerdictKind.FITS} else "warn"
+
+
+def _figures(entry: Entry) -> Iterator[tuple[str, str, str]]:
+    for metric, reading in entry.run.readings.items():
+        if isinstance(reading, Measurement):
+            yield metric.label, reading.text, method_text(reading)
+        elif isinstance(reading, Unavailable):
+            yield metric.label, NO_FIGURE, one_line(f"not measured: {reading.reason}")
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Say where and with what the lecture ran; what is not known is left out."""
+    run = entry.run
+    machine, software = run.machine, run.software
+    facts = [
+        ("Platform", run.platform),
+        ("Machine", machine.text if machine is not None else ""),
+        ("Huge pages", (machine.transparent_hugepages or "") if machine is not None else ""),
+        ("GPU driver", (machine.driver or "") if machine is not None else ""),
+        ("Kernel", run.kernel_name),
+        ("Python", software.python if software is not None else ""),
+        ("Packages", _packages(software.packages) if software is not None else ""),
+        ("BLAS and threads", "; ".join(software.blas) if software is not None else ""),
+        ("Variables", "; ".join(f"{name}={value}" for name, value in sorted(run.environment.items()))),
+        ("Started", run.started),
+        ("Kernel start", format_duration(run.startup_seconds) if run.startup_seconds is not None else ""),
+        ("Load average", f"{run.load_average:.1f}" if run.load_average is not None else ""),
+        ("Memory cap", f"{format_size(run.cap_bytes)} ({run.cap_method})" if run.cap_bytes is not None else ""),
+        *(_end_facts(run.evidence) if run.evidence is not None else ()),
+    ]
+    yield from ((name, one_line(text)) for name, text in facts if text)
+
+
+def _packages(packages: Mapping[str, str]) -> str:
+    items = sorted(packages.items())
+    shown = [f"{name} {version}"[:_VALUE_CHARS] for name, version in items[:_PACKAGES]]
+    return ", ".join([*shown, *([f"and {len(items) - _PACKAGES} more"] if len(items) > _PACKAGES else [])])
+
+
+def _end_facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if evidence.signal is not None:
+        yield "Ended by", f"signal {evidence.signal}{_signal_name(evidence.signal)}"
+    elif evidence.exit_code is not None:
+        yield "Exit code", str(evidence.exit_code)
+    if evidence.last_footprint_bytes is not None:
+        age = evidence.last_footprint_age_seconds
+        when = f", read {format_duration(age)} before the end was noticed" if age is not None else ""
+        yield "Last footprint", f"{format_size(evidence.last_footprint_bytes)}{when}"
+    if evidence.available_memory_bytes is not None:
+        yield "Memory available then", format_size(evidence.available_memory_bytes)
+    for kill in evidence.oom_kills:
+        limit = f", limit {format_size(kill.limit_bytes)}" if kill.limit_bytes is not None else ""
+        yield "OOM kills counted", f"{kill.scope}: {kill.before} to {kill.after}{limit} {kill.where}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""

@@ -1,0 +1,217 @@
+"""The top of the page: what came out, what was heaviest and slowest, and one row for each lecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import NO_FIGURE, plural
+from pytest_lecturecheck.report.html.tones import verdict_tone
+from pytest_lecturecheck.report.summary import cell_text, count_text, peak_and_limit, remark_groups, replication_line
+from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.units import format_duration, format_size
+from pytest_lecturecheck.verdict import VerdictKind
+
+BAR: Final = 1000
+"""Width of a bar, in its own units."""
+_LIMIT_AT: Final = 750
+"""Where a bar has its limit, so that there is room to show what is over it."""
+_RANKED: Final = 5
+_PLACES: Final = 10
+_REMARKS: Final = 40
+_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bar: how far it is filled, where its limit stands (``None``: it has none), and how it looks."""
+
+    fill: int
+    limit: int | None
+    tone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """
+    One lecture in the list.
+
+    Attributes:
+        number: its 1-based place in the session; names its anchor.
+        name: the lecture.
+        kind: the verdict's word.
+        tone: how it looks.
+        headline: the verdict in one line.
+        peak: peak footprint.
+        limit: the limit it is held against.
+        bar: both as a bar, or ``None`` where nothing was measured.
+        time: wall time.
+        cell: heaviest cell.
+        order: what it can be sorted by: failing first (0 or 1), peak, seconds, share of the limit.
+    """
+
+    number: int
+    name: str
+    kind: str
+    tone: str
+    headline: str
+    peak: str
+    limit: str
+    bar: Bar | None
+    time: str
+    cell: str
+    order: tuple[int, float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """One of the heaviest or slowest lectures."""
+
+    number: int
+    name: str
+    value: str
+    bar: Bar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A note or finding that one or more lectures share."""
+
+    message: str
+    places: tuple[str, ...]
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """
+    All of the page above the lectures.
+
+    Attributes:
+        sentence: the outcome in one sentence.
+        tone: how it looks.
+        counts: the session in one line.
+        place: platform and machine.
+        started: when the first run started, or an empty string.
+        verdicts: word, tone and number of lectures of each verdict, failing ones first.
+        heaviest: the lectures with the highest peaks.
+        slowest: the lectures that took longest.
+        rows: all lectures, failing ones first.
+        remarks: headings with their remarks.
+        replication: the line for a replication report, or an empty string.
+    """
+
+    sentence: str
+    tone: str
+    counts: str
+    place: str
+    started: str
+    verdicts: tuple[tuple[str, str, int], ...]
+    heaviest: tuple[Ranked, ...]
+    slowest: tuple[Ranked, ...]
+    rows: tuple[Row, ...]
+    remarks: tuple[tuple[str, tuple[Remark, ...], int], ...]
+    replication: str
+
+
+def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | None) -> Overview:
+    """Work out the overview of a session."""
+    failed = sum(entry.verdict.failed for entry in entries)
+    rows = [_row(number, entry) for number, entry in enumerate(entries, start=1)]
+    is_declared = any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons)
+    parts = (platform, machine.text if machine is not None else "")
+    return Overview(
+        sentence=_sentence(len(entries), failed),
+        tone="bad" if failed else "good",
+        counts=count_text(entries) if entries else "",
+        place=one_line(", ".join(part for part in parts if part)),
+        started=min((entry.run.started for entry in entries if entry.run.started and entry.was_run), default=""),
+        verdicts=_verdicts(rows),
+        heaviest=_ranked(entries, _peak, format_size),
+        slowest=_ranked(entries, lambda entry: entry.wall_seconds, format_duration),
+        rows=tuple(sorted(rows, key=lambda row: row.order[0])),
+        remarks=tuple(_remarks(entries)),
+        replication=replication_line(entries) if is_declared else "",
+    )
+
+
+def _sentence(count: int, failed: int) -> str:
+    if not count:
+        return "No lecture was run"
+    if not failed:
+        return "Nothing failed" if count > 1 else "The lecture did not fail"
+    return f"{failed} of {count} lecture{plural(count)} failed"
+
+
+def _row(number: int, entry: Entry) -> Row:
+    peak, limit = peak_and_limit(entry)
+    tone, limit_bytes = verdict_tone(entry.verdict), entry.limit_bytes
+    share = _peak(entry) / limit_bytes if limit_bytes else 0.0
+    return Row(
+        number=number,
+        name=entry.name,
+        kind=entry.verdict.kind.value,
+        tone=tone,
+        headline=entry.headline,
+        peak=peak,
+        limit=limit,
+        bar=_budget_bar(entry),
+        time=format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE,
+        cell=cell_text(entry.run.heaviest_cell()),
+        order=(0 if entry.verdict.failed else 1, _peak(entry), entry.wall_seconds, share),
+    )
+
+
+def _peak(entry: Entry) -> float:
+    found = entry.run.measured(Metric.PEAK_FOOTPRINT)
+    return found.value if found is not None else 0.0
+
+
+def _budget_bar(entry: Entry) -> Bar | None:
+    """Make the bar of what was seen against its limit; without a limit there is nothing to be seen against."""
+    found, limit = entry.run.measured(Metric.PEAK_FOOTPRINT), entry.limit_bytes
+    if found is None or not limit:
+        return None
+    if found.value > limit:
+        # Far over its limit, the whole bar is what was seen; the part within the limit shows how little that is.
+        scale = max(limit / _LIMIT_AT, found.value / BAR)
+        return Bar(fill=round(found.value / scale), limit=round(limit / scale), tone="over")
+    return Bar(fill=round(_LIMIT_AT * found.value / limit), limit=_LIMIT_AT, tone="within")
+
+
+def _verdicts(rows: Sequence[Row]) -> tuple[tuple[str, str, int], ...]:
+    counts: dict[tuple[str, str], int] = {}
+    for row in sorted(rows, key=lambda row: (row.order[0], row.tone != "warn", row.kind)):
+        counts[row.kind, row.tone] = counts.get((row.kind, row.tone), 0) + 1
+    return tuple((kind, tone, count) for (kind, tone), count in counts.items())
+
+
+def _ranked(
+    entries: Sequence[Entry], value_of: Callable[[Entry], float], form: Callable[[float], str]
+) -> tuple[Ranked, ...]:
+    valued = [(value_of(entry), number, entry) for number, entry in enumerate(entries, start=1) if value_of(entry) > 0]
+    highest = sorted(valued, key=lambda item: (-item[0], item[1]))[:_RANKED]
+    return tuple(
+        Ranked(
+            number=number,
+            name=entry.name,
+            value=form(value),
+            bar=Bar(fill=round(BAR * value / highest[0][0]), limit=None, tone="plain"),
+        )
+        for value, number, entry in highest
+    )
+
+
+def _remarks(entries: Sequence[Entry]) -> list[tuple[str, tuple[Remark, ...], int]]:
+    remarks = []
+    for heading, groups in remark_groups(entries):
+        shown = tuple(
+            Remark(message=message, places=tuple(places[:_PLACES]), more=max(0, len(places) - _PLACES))
+            for message, places in groups[:_REMARKS]
+        )
+        remarks.append((heading, shown, max(0, len(groups) - _REMARKS)))
+    return remarks
