@@ -57,11 +57,11 @@ def profile_lines(cell: CellRun, profile: ProfileFigures) -> Iterator[str]:
 
 def device_text(device: DeviceProfile) -> str:
     """Say what a device did (``GPU 0 probably launch bound: 61,000 launches/s of median 4 us, ...``)."""
-    unit = "executions" if device.is_cpu else "launches"
+    unit = ("execution" if device.is_cpu else "launch", "executions" if device.is_cpu else "launches")
     rate = device.launches_per_second
-    launches = f"{device.launch_count:,} {unit}"
-    if rate is not None:
-        launches = f"{_round(rate):,} {unit}/s"
+    launches = f"{device.launch_count:,} {unit[device.launch_count != 1]}"
+    if rate is not None and rate >= _SMALL:
+        launches = f"{_round(rate):,} {unit[1]}/s"
     copies = f", {device.copy_count:,} of them copies" if device.copy_count else ""
     return (
         f"{device.device} {_SAID[device.bound]}: {launches}, operations of median {_short(device.median_op_seconds)}, "

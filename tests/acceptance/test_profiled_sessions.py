@@ -1,0 +1,51 @@
+"""Sessions with --lecture-profile: cells that were named, and cells over their limits."""
+
+import pytest
+
+pytest.importorskip("jax")
+SET_UP = """
+    import jax, jax.numpy as jnp
+    step = jax.jit(lambda a: a + 1)
+    y = step(jnp.ones(10))
+    """
+SMALL = "for _ in range(1500): y = step(y)"
+HELD = "held = bytearray(64 << 20); held[:] = bytes([1]) * len(held)"
+
+
+def traced_cells(session, lecture):
+    return [cell["number"] for cell in session.run(lecture)["cells"] if "profile" in cell]
+
+
+def test_named_cells_are_traced_in_the_run_itself(own_desk):
+    own_desk.notebook("a.ipynb", SET_UP, SMALL)
+    own_desk.budgets({"a.ipynb": '"1 MiB"'})
+    session = own_desk.pytest(
+        "--lecture-budget", "--lecture-strict", "--lecture-profile=2", "a.ipynb", JAX_PLATFORMS="cpu"
+    )
+    assert (session.code, session.verdict("a.ipynb")["kind"]) == (0, "profiled")
+    assert session.run("a.ipynb")["is_profiled"] is True
+    assert traced_cells(session, "a.ipynb") == [2]
+    (device,) = session.run("a.ipynb")["cells"][1]["profile"]["devices"]
+    assert (device["device"], device["launch_count"]) == ("CPU", 1500)
+    assert "Traced cells" in session.lines
+    assert "  profiled: cells were traced, which takes time and memory: not held against its limits" in session.lines
+
+
+def test_what_is_over_runs_once_more_with_a_trace(own_desk):
+    own_desk.notebook("over.ipynb", SET_UP, f"{HELD}\n{SMALL}", "1 + 1")
+    own_desk.notebook("within.ipynb", SET_UP)
+    own_desk.budgets({"over.ipynb": '"1 MiB"', "within.ipynb": '"100 GiB"'})
+    session = own_desk.pytest("--lecture-budget", "--lecture-profile=over", "--lecture-runs=2", JAX_PLATFORMS="cpu")
+    first, second = session.runs["over.ipynb"]
+    assert session.code == 1
+    assert (first["verdict"]["kind"], second["verdict"]["kind"]) == ("over", "over")
+    assert "in code cell 2" in first["verdict"]["headline"]
+    # Its figures are those of the run without a trace.
+    assert "is_profiled" not in first["run"]
+    profiles = [[cell["number"] for cell in item["run"]["cells"] if "profile" in cell] for item in (first, second)]
+    assert profiles == [[2], []]
+    assert first["run"]["cells"][1]["profile"]["devices"][0]["launch_count"] == 1500
+    assert all("profile" not in cell for item in session.runs["within.ipynb"] for cell in item["run"]["cells"])
+    trace = first["run"]["cells"][1]["profile"]["trace"]
+    assert (own_desk.folder / trace).is_file()
+    assert len(list((own_desk.folder / ".lecturecheck" / "traces").iterdir())) == 1
