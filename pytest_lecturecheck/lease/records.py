@@ -1,0 +1,138 @@
+"""Leases and tickets as text: JSON, one object; nothing in it names a user, a host or a variable."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
+
+SCHEMA: Final = 1
+UNREADABLE: Final = Holding(demand=Demand(label="(a lease that cannot be read)", is_exclusive=True))
+"""What a lease stands for that is alive and cannot be read: whatever it holds, nothing is admitted beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """
+    A place in the queue.
+
+    Attributes:
+        demand: what is waited for.
+        place: number of the place; lower ones came first.
+        arrival: admissions that the ledger had counted when the waiter arrived.
+    """
+
+    demand: Demand
+    place: int
+    arrival: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """
+    One line of the journal.
+
+    Attributes:
+        number: number of the admission.
+        lease: name of the lease.
+        holding: what was admitted.
+        beside: names of the leases that were held then.
+    """
+
+    number: int
+    lease: str
+    holding: Holding
+    beside: tuple[str, ...] = ()
+
+
+def render_holding(holding: Holding) -> str:
+    """Print a lease."""
+    return json.dumps({"schema": SCHEMA, **_holding_values(holding)})
+
+
+def parse_holding(text: str) -> Holding:
+    """Read a lease; what cannot be read is :data:`UNREADABLE`."""
+    try:
+        return _holding_from(_load(text))
+    except (ValueError, KeyError, TypeError):
+        return UNREADABLE
+
+
+def render_ticket(ticket: Ticket) -> str:
+    """Print a ticket."""
+    values = {"place": ticket.place, "arrival": ticket.arrival, "demand": _demand_values(ticket.demand)}
+    return json.dumps({"schema": SCHEMA, **values})
+
+
+def parse_ticket(text: str) -> Ticket | None:
+    """Read a ticket; one that cannot be read has no place."""
+    try:
+        values = _load(text)
+        return Ticket(demand=_demand_from(values["demand"]), place=int(values["place"]), arrival=int(values["arrival"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def render_admission(admission: Admission) -> str:
+    """Print a line of the journal, without its end."""
+    values = {"number": admission.number, "lease": admission.lease, "beside": admission.beside}
+    return json.dumps({"schema": SCHEMA, **values, **_holding_values(admission.holding)})
+
+
+def parse_admission(line: str) -> Admission | None:
+    """Read a line of the journal; one that was cut short is none."""
+    try:
+        values = _load(line)
+        return Admission(
+            number=int(values["number"]),
+            lease=str(values["lease"]),
+            holding=_holding_from(values),
+            beside=tuple(str(name) for name in values["beside"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _load(text: str) -> dict[str, Any]:
+    values = json.loads(text)
+    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
+        msg = f"not a record of schema {SCHEMA}"
+        raise ValueError(msg)
+    return values
+
+
+def _holding_values(holding: Holding) -> dict[str, Any]:
+    return {"pid": holding.pid, "started": holding.started, "demand": _demand_values(holding.demand)}
+
+
+def _holding_from(values: dict[str, Any]) -> Holding:
+    return Holding(demand=_demand_from(values["demand"]), pid=int(values["pid"]), started=str(values["started"]))
+
+
+def _demand_values(demand: Demand) -> dict[str, Any]:
+    return {
+        "label": demand.label,
+        "host_bytes": demand.host_bytes,
+        "devices": [{"index": need.index, "size_bytes": need.size_bytes} for need in demand.devices],
+        "core_count": demand.core_count,
+        "is_exclusive": demand.is_exclusive,
+    }
+
+
+def _demand_from(values: dict[str, Any]) -> Demand:
+    return Demand(
+        label=str(values["label"]),
+        host_bytes=int(values["host_bytes"]),
+        devices=tuple(
+            DeviceNeed(index=_optional(need["index"]), size_bytes=_optional(need["size_bytes"]))
+            for need in values["devices"]
+        ),
+        core_count=int(values["core_count"]),
+        is_exclusive=bool(values["is_exclusive"]),
+    )
+
+
+def _optional(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
+from pytest_lecturecheck.lease.records import (
+    UNREADABLE,
+    Admission,
+    Ticket,
+    parse_admission,
+    parse_holding,
+    parse_ticket,
+    render_admission,
+    render_holding,
+    render_ticket,
+)
+
+COUNTS = st.integers(0, 2**70)
+# Names of files may hold anything, line ends and lone surrogates included.
+LABELS = st.text(st.characters(exclude_categories=()))
+DEMANDS = st.builds(
+    Demand,
+    label=LABELS,
+    host_bytes=COUNTS,
+    devices=st.lists(
+        st.builds(DeviceNeed, index=st.none() | st.integers(0, 9), size_bytes=st.none() | COUNTS),
+        unique_by=lambda need: need.index,
+        max_size=3,
+    ).map(tuple),
+    core_count=COUNTS,
+    is_exclusive=st.booleans(),
+)
+HOLDINGS = st.builds(Holding, demand=DEMANDS, pid=COUNTS, started=LABELS)
+
+
+@given(HOLDINGS, COUNTS, COUNTS)
+def test_what_is_written_is_read_back(holding, first, second):
+    assert parse_holding(render_holding(holding)) == holding
+    ticket = Ticket(demand=holding.demand, place=first, arrival=second)
+    assert parse_ticket(render_ticket(ticket)) == ticket
+    admission = Admission(number=first, lease="ab", holding=holding, beside=("c", "d"))
+    assert parse_admission(render_admission(admission)) == admission
+    assert render_admission(admission).isascii()
+    assert len(render_admission(admission).splitlines()) == 1
+
+
+@given(HOLDINGS, st.data())
+def test_what_was_cut_short_is_not_read(holding, data):
+    text = render_admission(Admission(number=1, lease="ab", holding=holding))
+    part = text[: data.draw(st.integers(0, len(text) - 1))]
+    assert parse_holding(part) == UNREADABLE
+    assert parse_ticket(part) is None
+    assert parse_admission(part) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"schema": 2, "pid": 1, "started": "", "number": 1, "lease": "a", "beside": [], "demand": {}}',
+        '{"schema": 1, "pid": 1, "started": "", "number": 1, "lease": "a", "beside": [], "demand": {}}',
+        '{"schema": 1, "pid": 1, "started": "", "place": null, "arrival": 1, "number": [], "demand": []}',
+    ],
+)
+def test_what_is_no_record_is_not_read(text):
+    assert parse_holding(text) == UNREADABLE
+    assert parse_ticket(text) is None
+    assert parse_admission(text) is None

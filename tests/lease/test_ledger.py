@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+import threading
+
+import pytest
+
+from pytest_lecturecheck.admission import (
+    PATIENCE,
+    Capacity,
+    Demand,
+    DeviceNeed,
+    Holding,
+    NeverFits,
+    Scarce,
+    Waits,
+)
+from pytest_lecturecheck.errors import LeaseError
+from pytest_lecturecheck.lease import desk as desk_module
+from pytest_lecturecheck.lease.desk import open_desk
+from pytest_lecturecheck.lease.ledger import Lease, Ledger
+from pytest_lecturecheck.lease.records import Ticket
+
+ALL = Demand(label="all.md", host_bytes=100)
+HALF = Demand(label="half.md", host_bytes=50)
+SMALL = Demand(label="small.md", host_bytes=10)
+
+
+def labels(holdings):
+    return [item.demand.label for item in holdings]
+
+
+def files(folder, kind):
+    return sorted(path.name for path in folder.glob(f"{kind}-*.json"))
+
+
+def test_a_lease_is_had_at_once_where_it_fits_and_ends_with_its_release(ledger, folder):
+    lease = ledger.try_acquire(HALF)
+    assert labels(ledger.running()) == ["half.md"]
+    lease.release()
+    lease.release()
+    assert lease.is_released
+    assert ledger.running() == ()
+    assert sorted(path.name for path in folder.iterdir()) == ["bell", "journal.jsonl", "lock"]
+
+
+def test_a_lease_names_the_device(ledger):
+    with ledger.try_acquire(Demand(devices=(DeviceNeed(),))) as lease:
+        assert lease.demand.devices == (DeviceNeed(index=0),)
+        assert ledger.try_acquire(Demand(devices=(DeviceNeed(size_bytes=1),))) == Waits(
+            reason="waits for 1 B on a GPU, 1 running", scarce=Scarce.DEVICES, running_count=1
+        )
+
+
+def test_what_is_written_names_no_user_and_no_machine(ledger, folder):
+    with ledger.try_acquire(SMALL) as lease:
+        (name,) = files(folder, "lease")
+        values = json.loads((folder / name).read_text(encoding="utf-8"))
+        journal = json.loads((folder / "journal.jsonl").read_text(encoding="utf-8"))
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    demand = {"label": "small.md", "host_bytes": 10, "devices": [], "core_count": 1, "is_exclusive": False}
+    assert values == {"schema": 1, "pid": os.getpid(), "started": lease.holding.started, "demand": demand}
+    assert journal == {**values, "number": 1, "lease": lease.name, "beside": []}
+    assert modes == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_descriptor_is_for_those_who_are_given_it(ledger):
+    with ledger.try_acquire(HALF) as lease:
+        assert not os.get_inheritable(lease.fileno())
+    with pytest.raises(ValueError, match=r"the lease of 'half\.md' was released; its descriptor cannot be handed on"):
+        lease.fileno()
+
+
+@pytest.mark.parametrize("ask", [Ledger.try_acquire, Ledger.acquire])
+def test_what_never_fits_is_told_at_once(ledger, folder, ask):
+    assert ask(ledger, Demand(core_count=9)) == NeverFits(
+        reason="needs 9 cores, and all runs together may take 8 cores"
+    )
+    assert files(folder, "ticket") == []
+
+
+def test_each_session_judges_by_its_own_capacity(ledger, folder):
+    roomy = Ledger(folder, Capacity(host_bytes=200, core_count=8))
+    with ledger.try_acquire(ALL), roomy.try_acquire(ALL):
+        assert isinstance(ledger.try_acquire(SMALL), Waits)
+        assert isinstance(roomy.try_acquire(SMALL), Waits)
+        assert len(roomy.running()) == 2
+
+
+def test_who_waits_is_told_why_and_gets_in(ledger):
+    first = ledger.try_acquire(HALF)
+    told = []
+
+    def note(waits):
+        told.append(waits.reason)
+        first.release()
+
+    lease = ledger.acquire(ALL, on_wait=note)
+    assert isinstance(lease, Lease)
+    assert told == ["waits for 100 B, 1 running"]
+    assert labels(ledger.running()) == ["all.md"]
+    lease.release()
+
+
+def test_who_stops_waiting_leaves_the_queue(ledger, folder):
+    told = []
+    with ledger.try_acquire(ALL):
+        assert ledger.acquire(SMALL, on_wait=told.append, should_stop=lambda: bool(told)) is None
+        assert files(folder, "ticket") == []
+        assert ledger.acquire(SMALL, should_stop=lambda: True) is None
+
+
+def test_an_interrupted_waiter_leaves_the_queue(ledger, folder):
+    def interrupt(_):
+        assert len(files(folder, "ticket")) == 1
+        raise KeyboardInterrupt
+
+    with ledger.try_acquire(ALL), pytest.raises(KeyboardInterrupt):
+        ledger.acquire(SMALL, on_wait=interrupt)
+    assert files(folder, "ticket") == []
+
+
+def test_a_large_one_gets_in_under_a_stream_of_small_ones(folder, capacity):
+    has_ended, arrivals = threading.Event(), []
+
+    def stream():
+        ledger = Ledger(folder, capacity)
+        while not has_ended.is_set():
+            lease = ledger.acquire(Demand(host_bytes=40), should_stop=has_ended.is_set)
+            if lease is not None:
+                ledger.running()
+                lease.release()
+
+    def note(_):
+        if not arrivals:
+            (name,) = [name for name in files(folder, "ticket") if '"all.md"' in (folder / name).read_text()]
+            arrivals.append(json.loads((folder / name).read_text())["arrival"])
+
+    blocker = Ledger(folder, capacity).try_acquire(SMALL)
+    threads = [threading.Thread(target=stream) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        # With this one held the large one has to wait; it goes as soon as the large one is in the queue.
+        lease = Ledger(folder, capacity).acquire(ALL, on_wait=lambda waits: (note(waits), blocker.release()))
+        assert lease.number <= arrivals[0] + PATIENCE + 1
+        lease.release()
+    finally:
+        has_ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_what_ran_beside_is_known_at_the_end(ledger):
+    before = ledger.try_acquire(Demand(label="before.md", host_bytes=10))
+    lease = ledger.try_acquire(Demand(label="this.md", host_bytes=10))
+    before.release()
+    ledger.try_acquire(Demand(label="short.md", host_bytes=10)).release()
+    with ledger.try_acquire(Demand(label="lasting.md", host_bytes=10)):
+        assert labels(ledger.company(lease)) == ["before.md", "short.md", "lasting.md"]
+        lease.release()
+        assert labels(ledger.company(lease)) == ["before.md", "short.md", "lasting.md"]
+
+
+def test_a_removed_folder_is_made_again_and_own_leases_still_count(ledger, folder, capacity):
+    held = ledger.try_acquire(ALL)
+    shutil.rmtree(folder)
+    assert isinstance(ledger.try_acquire(SMALL), Waits)
+    assert labels(ledger.running()) == ["all.md"]
+    # Nobody else can know of it.
+    Ledger(folder, capacity).try_acquire(SMALL).release()
+    held.release()
+    assert ledger.running() == ()
+
+
+def test_a_waiter_whose_folder_was_removed_keeps_its_place(ledger, folder):
+    held = ledger.try_acquire(ALL)
+    seen = []
+
+    def remove_once():
+        if not seen and files(folder, "ticket"):
+            seen.extend(files(folder, "ticket"))
+            shutil.rmtree(folder)
+        elif seen and folder.exists() and files(folder, "ticket"):
+            assert files(folder, "ticket") != seen
+            held.release()
+        return False
+
+    lease = ledger.acquire(HALF, should_stop=remove_once)
+    assert held.is_released
+    assert labels(ledger.running()) == ["half.md"]
+    lease.release()
+
+
+def test_a_lease_that_cannot_be_read_holds_all_while_it_lives(ledger, folder):
+    ledger.try_acquire(SMALL).release()
+    path = folder / "lease-0123456789abcdef.json"
+    path.write_text('{"schema": 1, "pid": 3, "dem', encoding="utf-8")
+    with path.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        assert ledger.try_acquire(SMALL) == Waits(
+            reason="waits for '(a lease that cannot be read)', which runs alone",
+            scarce=Scarce.SOLITUDE,
+            running_count=1,
+        )
+    ledger.try_acquire(SMALL).release()
+    assert not path.exists()
+
+
+def test_a_ticket_that_cannot_be_read_holds_up_nobody(ledger, folder):
+    ledger.try_acquire(SMALL).release()
+    path = folder / "ticket-0123456789abcdef.json"
+    path.write_text("[]", encoding="utf-8")
+    with path.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        ledger.try_acquire(ALL).release()
+        assert path.exists()
+
+
+def test_other_files_in_the_folder_are_let_alone(ledger, folder):
+    ledger.try_acquire(SMALL).release()
+    for name in ("lease-1.json", "lease-0123456789abcdef.json.txt", "notes"):
+        (folder / name).write_text("", encoding="utf-8")
+    ledger.try_acquire(ALL).release()
+    assert {path.name for path in folder.iterdir()} >= {"lease-1.json", "lease-0123456789abcdef.json.txt", "notes"}
+
+
+@pytest.mark.parametrize("tail", ['{"schema": 1, "numb', '{"schema": 1, "numb\n', "\n\n", "\xff\n"])
+def test_numbers_go_on_after_a_line_that_was_cut_short(ledger, folder, tail):
+    ledger.try_acquire(SMALL).release()
+    with (folder / "journal.jsonl").open("a", encoding="latin-1") as stream:
+        stream.write(tail)
+    with ledger.try_acquire(SMALL) as lease, ledger.try_acquire(HALF):
+        assert lease.number == 2
+        assert labels(ledger.company(lease)) == ["half.md"]
+
+
+def test_the_journal_stays_small(ledger, folder, monkeypatch):
+    monkeypatch.setattr(desk_module, "_JOURNAL_BYTES", 2000)
+    for number in range(1, 60):
+        with ledger.try_acquire(SMALL) as lease:
+            assert lease.number == number
+        assert (folder / "journal.jsonl").stat().st_size < 2500
+    with open_desk(folder, {}) as desk:
+        numbers = [item.number for item in desk.admissions()]
+    assert numbers == list(range(numbers[0], 60))
+    assert len(numbers) >= 5
+
+
+def test_a_waiter_is_firm_where_the_journal_began_anew(ledger, folder):
+    with ledger.try_acquire(SMALL), open_desk(folder, {}) as desk:
+        _, descriptor = desk.add_ticket(Ticket(demand=ALL, place=1, arrival=1000))
+    held = ledger.try_acquire(SMALL)
+    try:
+        assert isinstance(held, Waits)
+        assert held.scarce is Scarce.TURN
+    finally:
+        os.close(descriptor)
+
+
+def test_files_that_are_links_are_not_followed(ledger, folder, tmp_path):
+    ledger.try_acquire(SMALL).release()
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    (folder / "lock").unlink()
+    (folder / "lock").symlink_to(victim)
+    with pytest.raises(LeaseError) as caught:
+        ledger.try_acquire(SMALL)
+    assert str(caught.value) == (
+        f"{folder}: the ledger of leases cannot be used (Too many levels of symbolic links); free its disk or set "
+        "XDG_RUNTIME_DIR or TMPDIR to another local folder, or run with --lecture-no-leases"
+    )
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
+def test_a_stale_lease_of_a_dead_process_is_cleared_away(ledger, folder):
+    with open_desk(folder, {}) as desk:
+        _, descriptor, _ = desk.add_lease(Holding(demand=ALL, pid=os.getpid()), ())
+    assert labels(ledger.running()) == ["all.md"]
+    os.close(descriptor)
+    assert ledger.running() == ()
+    assert files(folder, "lease") == []
