@@ -20,6 +20,10 @@ def find_browser() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name)) is not None), None)
 
 
+class BrowserError(Exception):
+    """The browser did not do what it was told."""
+
+
 class Browser:
     """
     One browser with one page in it.
@@ -84,14 +88,14 @@ class Browser:
             answer = self._receive()
             if answer.get("id") == self._number:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
+                    raise BrowserError(method, answer["error"])
                 return answer["result"]
 
     def _receive(self):
         while b"\0" not in self._buffer:
             chunk = os.read(self._read, 1 << 20)
             if not chunk:
-                raise RuntimeError("the browser has ended")
+                raise BrowserError(*self.messages)
             self._buffer += chunk
         text, self._buffer = self._buffer.split(b"\0", 1)
         message = json.loads(text)
@@ -112,9 +116,7 @@ class Browser:
     def show(self, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Set the window and what the reader prefers."""
         mobile = width < 600
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         features = [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
             {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -136,7 +138,7 @@ class Browser:
         """Evaluate JavaScript in the page and give its value; the page's content policy does not hold for this."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
-            raise RuntimeError(json.dumps(answer["exceptionDetails"]))
+            raise BrowserError(json.dumps(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
     def key(self, key: str) -> None:
@@ -185,7 +187,7 @@ def main() -> None:
                 browser.evaluate("document.querySelectorAll('details.lecture').forEach(item => item.open = true)")
                 browser.evaluate("new Promise(done => setTimeout(done, 300))")
                 browser.picture(folder / f"{name}-open.png", whole=True)
-        print(browser.messages)
+        sys.stdout.write("".join(f"{message}\n" for message in browser.messages))
     finally:
         browser.close()
 

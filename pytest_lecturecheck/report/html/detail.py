@@ -108,7 +108,7 @@ def detail_of(entry: Entry) -> Detail:
         figures=tuple(_figures(entry)),
         reported=tuple(one_line(figure.text) for figure in run.figures.values()),
         devices=tuple(device_lines(run)),
-        findings=tuple((item.kind.value, one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
+        findings=tuple((str(item.kind), one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
         notes=_texts(entry.verdict.notes),
         changes=tuple(changes_since_recording(entry)),
         facts=tuple(_facts(entry)),

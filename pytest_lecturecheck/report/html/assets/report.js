@@ -38,7 +38,7 @@
     const attributes = { class: name || undefined, scope };
     return make(scope ? "th" : kind, attributes, text);
   }));
-  const region = (label, table) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
+  const scrolled = (label, table) => make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, table);
 
   // -- numbers as people read them ---------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@
       body.append(line);
     }
     const table = make("table", {}, make("thead", {}, row(head)), body);
-    place.append(make("h4", {}, "Cells"), region("Cells", table));
+    place.append(make("h4", {}, "Cells"), scrolled("Cells", table));
   };
 
   // -- charts --------------------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@
       }
       const head = make("thead", {}, row(columns.map((name) => [name, "number", "col"])));
       const caption = make("caption", { class: "dim" }, stretch > 1 ? "The highest of each stretch of time" : "All samples");
-      return region(`${this.data.title}, as a table`, make("table", {}, caption, head, body));
+      return scrolled(`${this.data.title}, as a table`, make("table", {}, caption, head, body));
     }
 
     again() {

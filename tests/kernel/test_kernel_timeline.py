@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from fakes import FakeProbe
+
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.probe.port import CellReadings
+from pytest_lecturecheck.run import CellStatus, Outcome
+from pytest_lecturecheck.timeline import MemorySample
+
+
+def test_the_record_has_the_timeline_of_the_probe_and_when_each_cell_ran(bench):
+    samples = (MemorySample(seconds=0.1, footprint_bytes=5), MemorySample(seconds=0.2, footprint_bytes=6))
+    walls = (CellReadings(readings={Metric.WALL: _wall(seconds)}) for seconds in (0.25, 0.5))
+    run = bench.run("x = 1", "x = 2", "  ", probe=FakeProbe(cells=list(walls), samples=samples))
+    assert run.timeline == samples
+    first, second, blank = run.cells
+    assert 0 < first.started_seconds < second.started_seconds
+    assert first.ended_seconds == pytest.approx(first.started_seconds + 0.25, abs=2e-3)
+    assert second.ended_seconds == pytest.approx(second.started_seconds + 0.5, abs=2e-3)
+    assert (blank.started_seconds, blank.ended_seconds) == (None, None)
+
+
+def test_without_a_wall_time_the_end_is_not_known(bench):
+    run = bench.run("x = 1")
+    assert run.cells[0].started_seconds is not None
+    assert run.cells[0].ended_seconds is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the footprint is read on Linux only")
+def test_a_kernel_that_dies_leaves_its_memory_over_time(bench):
+    run = bench.measure(
+        "held = bytearray(96 << 20); import time; time.sleep(0.3)", "import os; os.kill(os.getpid(), 9)", "x = 1"
+    )
+    assert run.outcome is Outcome.DIED
+    moments = [sample.seconds for sample in run.timeline]
+    assert moments == sorted(moments)
+    assert moments[0] < run.startup_seconds
+    first, dying, never = run.cells
+    held = [item for item in run.timeline if first.started_seconds + 0.2 <= item.seconds <= first.ended_seconds]
+    assert held
+    assert all(item.footprint_bytes > 96 << 20 and item.rss_bytes > 96 << 20 for item in held)
+    before = [item for item in run.timeline if item.seconds < first.started_seconds]
+    assert max(item.footprint_bytes for item in before) < min(item.footprint_bytes for item in held)
+    assert first.started_seconds < first.ended_seconds <= dying.started_seconds <= dying.ended_seconds
+    assert (never.status, never.started_seconds) == (CellStatus.NOT_RUN, None)
+
+
+def _wall(seconds):
+    return Measurement(metric=Metric.WALL, value=seconds, method=Method.EXACT)

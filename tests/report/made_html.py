@@ -1,0 +1,85 @@
+"""Entries with timelines, and the page of them without what is the same on every page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from made_entries import GIB, MACHINE, MIB, died, failed, over, within
+
+from pytest_lecturecheck.device import AllocatorFigures, Device, DeviceSample, DeviceUse
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.report.html import render_html
+from pytest_lecturecheck.timeline import MemorySample
+
+_SAME_ON_EVERY_PAGE = (
+    (re.compile(r"<style>.*?</style>", re.DOTALL), "<style></style>"),
+    (re.compile(r"<script>.*?</script>", re.DOTALL), "<script></script>"),
+    (re.compile(r"'sha256-[^']*'"), "'sha256-'"),
+)
+
+
+def timeline(count, peak=900):
+    """``count`` samples that climb to ``peak`` MiB, with a wave on the way."""
+    return tuple(
+        MemorySample(
+            seconds=round(number * 0.025, 3),
+            footprint_bytes=(50 + peak * number // count + 97 * number % 40) * MIB,
+            rss_bytes=(50 + peak * number // count) * MIB,
+            swap_bytes=(number % 7) * MIB,
+        )
+        for number in range(count)
+    )
+
+
+def with_timeline(entry, count=400, peak=900, **rest):
+    """Give an entry whose cells share the time of its timeline."""
+    samples = timeline(count, peak)
+    span = samples[-1].seconds / max(1, len(entry.run.cells))
+    cells = tuple(
+        replace(cell, started_seconds=position * span, ended_seconds=(position + 0.9) * span)
+        for position, cell in enumerate(entry.run.cells)
+    )
+    return replace(entry, run=replace(entry.run, timeline=samples, cells=cells, cap_bytes=2 * GIB, **rest))
+
+
+def on_gpu():
+    """A lecture that ran on one GPU, with what JAX's allocator said at the end of each cell."""
+    entry = with_timeline(within("lectures/gpu.md"), 40)
+    cells = tuple(
+        replace(
+            cell,
+            allocators=(AllocatorFigures(library="JAX", device="cuda:0", live_bytes=number * GIB, pool_bytes=3 * GIB),),
+            readings={
+                **cell.readings,
+                Metric.COMPILE: Measurement(metric=Metric.COMPILE, value=0.5, method=Method.AGENT),
+            },
+        )
+        for number, cell in enumerate(entry.run.cells)
+    )
+    device = DeviceUse(
+        device=Device(index=0, name="Tesla T4", total_bytes=15 * GIB),
+        used=Measurement(metric=Metric.GPU_USED, value=4 * GIB, method=Method.SAMPLED),
+        timeline=tuple(
+            DeviceSample(seconds=number * 0.1, used_bytes=(number % 5) * GIB, run_bytes=(number % 4) * GIB)
+            for number in range(10)
+        ),
+    )
+    return replace(entry, run=replace(entry.run, cells=cells, devices=(device,)))
+
+
+def pictured():
+    """A death, a failure, a lecture over its budget, one within it and one on a GPU, all with timelines."""
+    return [*(with_timeline(entry, 60) for entry in (over(), failed(), died(), within())), on_gpu()]
+
+
+def page_of(entries):
+    return render_html(entries, platform="linux-x86_64-cpu", machine=MACHINE)
+
+
+def structure_of(entries):
+    """Give a page without style, scripts and their hashes."""
+    text = page_of(entries)
+    for pattern, left in _SAME_ON_EVERY_PAGE:
+        text = pattern.sub(left, text)
+    return text
