@@ -65,6 +65,7 @@ RUN = Run(
         MemorySample(seconds=0.0, footprint_bytes=2**26, rss_bytes=2**26, swap_bytes=0),
         MemorySample(seconds=0.025, rss_bytes=2**26),
     ),
+    is_profiled=True,
 )
 VERDICT = Verdict(
     kind=VerdictKind.OVER,
