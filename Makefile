@@ -26,11 +26,12 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 
 demo: $(VENV)/.installed-fixtures
 	@mkdir -p $(DEMO)
-	@rm -f $(DEMO)/report.json $(DEMO)/report.md
+	@rm -f $(DEMO)/report.json $(DEMO)/report.md $(DEMO)/report.html
 	@status=0; \
 	$(BIN)/python -m pytest --lecture-budget --lecture-budget-dir fixtures/budgets \
-		--lecture-report $(DEMO)/report.json --lecture-report $(DEMO)/report.md $(ARGS) fixtures/ || status=$$?; \
-	for report in $(DEMO)/report.json $(DEMO)/report.md; do \
+		--lecture-report $(DEMO)/report.json --lecture-report $(DEMO)/report.md \
+		--lecture-report $(DEMO)/report.html $(ARGS) fixtures/ || status=$$?; \
+	for report in $(DEMO)/report.json $(DEMO)/report.md $(DEMO)/report.html; do \
 		if [ -f "$$report" ]; then echo "report: $(CURDIR)/$$report"; \
 		else echo "report: $$report was not written"; [ "$$status" -ne 0 ] || status=1; fi; \
 	done; \
