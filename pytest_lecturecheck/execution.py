@@ -63,6 +63,7 @@ class Workbench:
         on_kernel: is told the process id of every kernel that starts; called on the kernels' thread.
         on_progress: is told where a run stands; called on the kernels' thread.
         on_wait: is called about twice a second on the calling thread while a lecture runs.
+        kernel_count: kernels that the session may run at once, or ``None``.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Workbench:
         on_kernel: Callable[[int], None],
         on_progress: Callable[[Progress], None],
         on_wait: Callable[[], None],
+        kernel_count: int | None = None,
     ) -> None:
         """Start nothing yet."""
+        self._kernel_count = kernel_count
         self._platform = platform
         self._machine = machine
         self._loop = KernelLoop(on_wait)
@@ -90,6 +93,7 @@ class Workbench:
         self._ports = Ports(
             open_probe=open_probe,
             open_device_probe=self._gpus.open_probe,
+            note_killed=self._gpus.note_killed,
             find_marked=leftovers.find_marked,
             list_shared_memory=leftovers.list_shared_memory,
             find_mapped=leftovers.find_mapped,
@@ -119,6 +123,7 @@ class Workbench:
             machine=self._machine,
             repeat=repeat,
             environment=environment or {},
+            kernel_count=self._kernel_count,
             tracing=tracing,
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))

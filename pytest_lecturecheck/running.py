@@ -272,6 +272,7 @@ class LectureRunner:
                 on_kernel=self._chronicle.note_kernel,
                 on_progress=self._on_progress,
                 on_wait=self._on_wait,
+                kernel_count=self._place.kernel_count,
             )
         bench: Workbench = self._workbench
         return bench

@@ -180,6 +180,8 @@ class Attached:
         """Kill whatever is left of the kernel and what came from it, and remove its files."""
         if self._watchdog is not None:
             self._watchdog.cancel()
+        if not self.has_ended:
+            ports.note_killed(self.kernel.token)
         leftovers = await kill_tree(self.kernel, ports.find_marked)
         self.client.disconnect()
         self.kernel.remove_files()

@@ -21,7 +21,7 @@ from pytest_lecturecheck.kernel.last_words import LastWords
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.port import DeviceProbe
 from pytest_lecturecheck.run import CellRun
-from pytest_lecturecheck.units import format_duration, format_size
+from pytest_lecturecheck.units import MIB, format_duration, format_size
 
 RESERVED_SOURCE: Final = "NVML, reserved by preallocation"
 _BACK_BYTES: Final = 64 * 1024**2
@@ -231,14 +231,16 @@ def _with_compilation(
 
 
 def _held_before(use: DeviceUse, holder: DeviceHolder) -> str:
-    ended = f" that ended {format_duration(holder.ended_seconds)} before" if holder.ended_seconds is not None else ""
+    verb = "was killed" if holder.was_killed else "ended"
+    ended = f" that {verb} {format_duration(holder.ended_seconds)} before" if holder.ended_seconds is not None else ""
     kernel = f"the kernel of {_printable(holder.lecture)}" if holder.lecture else "the kernel of another lecture"
     device = use.device.label
     return f"on {device}, {_size_text(holder.used_bytes)} still held by pid {holder.pid}, {kernel}{ended}"
 
 
 def _size_text(size_bytes: int | None) -> str:
-    return "memory of unknown size is" if size_bytes is None else f"{format_size(size_bytes)} are"
+    # Whole MiB, as the driver's own tools print them.
+    return "memory of unknown size is" if size_bytes is None else f"{size_bytes // MIB} MiB are"
 
 
 def _printable(text: str) -> str:

@@ -50,6 +50,7 @@ class Ports:
             memory group, or ``None``.
         open_device_probe: opens the measurement of the GPUs for a kernel, given its process id and the run's token;
             ``None`` where there is no GPU.
+        note_killed: is told the token of a run whose kernel did not end by itself.
         find_marked: finds the processes that carry the run's token.
         list_shared_memory: lists the segments of shared memory by name.
         find_mapped: tells which of these segments a living process maps: one of those given, or any for ``None``.
@@ -66,6 +67,7 @@ class Ports:
 
     open_probe: Callable[[int, str, Callable[[], int | None] | None], Probe]
     open_device_probe: Callable[[int, str], DeviceProbe | None]
+    note_killed: Callable[[str], None]
     find_marked: FindMarked
     list_shared_memory: Callable[[], Mapping[str, SharedSegment]]
     find_mapped: Callable[[AbstractSet[str], Iterable[int] | None], AbstractSet[str]]
@@ -115,6 +117,7 @@ class RunPlan:
         variant: name of the variant.
         environment: variables for the kernel only.
         repeat: number of this run among the repetitions.
+        kernel_count: kernels that the session may run at once, or ``None``.
         tracing: cells to be traced, or ``None``.
     """
 
@@ -125,4 +128,5 @@ class RunPlan:
     variant: str = DEFAULT_VARIANT
     environment: Mapping[str, str] = field(default_factory=dict)
     repeat: int = 1
+    kernel_count: int | None = None
     tracing: Tracing | None = None

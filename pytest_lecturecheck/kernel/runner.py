@@ -314,6 +314,8 @@ class _LectureRun:
             allocators=seen.allocators if seen is not None else (),
             compilation=seen.compilation if seen is not None else None,
             environment=dict(self.plan.environment),
+            lecture=self.record.lecture,
+            session_kernel_count=self.plan.kernel_count,
         )
         if attached is None:
             return evidence

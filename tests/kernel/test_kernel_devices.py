@@ -288,7 +288,7 @@ def test_a_leftover_of_an_earlier_lecture_is_named_before_the_first_cell(bench):
     foreign = DeviceHolder(pid=7, used_bytes=MIB, was_there_first=True)
     probe = FakeDeviceProbe(now=[DeviceUse(device=T4, holders=(HELD, foreign))])
     run = bench.run_on_devices("x = 1", device_probe=probe)
-    assert messages(run) == ["on GPU 0 (Tesla T4), 4.88 GiB are still held by pid 201, the kernel of slow.md"]
+    assert messages(run) == ["on GPU 0 (Tesla T4), 5000 MiB are still held by pid 201, the kernel of slow.md"]
 
 
 GONE = "memory of GPU 0 (Tesla T4) did not come back after the teardown: "
