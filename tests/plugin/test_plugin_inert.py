@@ -6,6 +6,7 @@ import sys
 
 HEAVY = [
     "nbclient",
+    "jinja2",
     "jupytext",
     "psutil",
     "jax",

@@ -34,13 +34,21 @@ def test_without_a_terminal_or_xdist(pytester, lecture):
     lecture("a.ipynb", "1 / 0")
     lecture("b.ipynb")
     result = pytester.runpytest_subprocess(
-        "--lecture-budget", "-p", "no:terminal", "-p", "no:xdist", "--lecture-report=r.json", "--lecture-report=r.md"
+        "--lecture-budget",
+        "-p",
+        "no:terminal",
+        "-p",
+        "no:xdist",
+        *(f"--lecture-report=r.{form}" for form in ("json", "md", "html")),
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "".join(result.outlines) == ""
     verdicts = [run["verdict"]["kind"] for run in json.loads(Path("r.json").read_text(encoding="utf-8"))["runs"]]
     assert verdicts == ["failed", "no budget"]
     assert "ZeroDivisionError: division by zero" in Path("r.md").read_text(encoding="utf-8")
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert "<title>Lecture check: 1 of 2 lectures failed</title>" in page
+    assert '"title":"Memory over time"' in page or sys.platform != "linux"
 
 
 def test_a_quiet_session(pytester, lecture):
