@@ -174,6 +174,13 @@ def test_the_outcome_in_one_sentence(entries, sentence):
     assert f">{sentence}</p>" in text
 
 
+def test_when_it_was_measured():
+    entries = [
+        replace(within(), run=replace(within().run, started=f"2026-11-29T1{hour}:30:05+00:00")) for hour in (9, 8)
+    ]
+    assert '<time datetime="2026-11-29T18:30:05+00:00">2026-11-29 18:30 UTC</time>' in page_of(entries)
+
+
 def test_a_page_without_a_machine():
     assert '<p class="place"></p>' in render_html([replace(within(), run=replace(within().run, machine=None))])
 

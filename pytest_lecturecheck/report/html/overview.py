@@ -117,6 +117,12 @@ class Overview:
     remarks: tuple[tuple[str, tuple[Remark, ...], int], ...]
     replication: str
 
+    @property
+    def started_text(self) -> str:
+        """Print the start as people read it (``2026-11-29 18:30 UTC``)."""
+        moment, _, zone = self.started.partition("+")
+        return f"{moment[:16].replace('T', ' ')}{' UTC' if zone == '00:00' else ''}"
+
 
 def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | None) -> Overview:
     """Work out the overview of a session."""

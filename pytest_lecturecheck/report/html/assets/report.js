@@ -219,6 +219,7 @@
       ctx.clip();
       ctx.font = `${11 * ratio}px system-ui, sans-serif`;
       ctx.textAlign = "center";
+      ctx.textBaseline = "alphabetic";
       let free = -Infinity;
       this.bands.forEach((band, index) => {
         const left = chart.valToPos(band.start, "x", true), right = chart.valToPos(band.end, "x", true);
@@ -269,6 +270,7 @@
         ctx.fillStyle = colour(line.key);
         ctx.font = `${11 * ratio}px system-ui, sans-serif`;
         ctx.textAlign = "left";
+        ctx.textBaseline = "alphabetic";
         ctx.fillText(line.name, bbox.left + 4 * ratio, chart.valToPos(line.bytes, "y", true) - 4 * ratio);
       }
       ctx.restore();
