@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pytest_lecturecheck.device import AllocatorFigures, DeviceHolder, DeviceUse
+from pytest_lecturecheck.environment import CACHE_VARIABLE
 from pytest_lecturecheck.metric import Measurement, Metric
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.text import one_line
@@ -146,5 +147,7 @@ def _compiled(run: Run) -> str:
         text += f" of {format_duration(wall.value)} ({found.value / wall.value:.0%})".replace("%", " %")
     text += f" for {count} program{'' if count == 1 else 's'}"
     if hits or misses:
-        text += f", {hits} read from the persistent cache and {misses} written to it"
+        folder = run.environment.get(CACHE_VARIABLE, "")
+        where = f" ({one_line(folder)})" if folder else ""
+        text += f", {hits} read from the persistent cache{where} and {misses} written to it"
     return text
