@@ -127,8 +127,10 @@ def _compile_line(entries: Sequence[Entry]) -> str:
     text = _compiled(first.run)
     if later:
         again = [found.value for entry in later if (found := entry.run.measured(Metric.COMPILE)) is not None]
+        hits = sum(cell.compilation.cache_hits for entry in later for cell in entry.run.cells if cell.compilation)
         if again:
             text += f" in the first run; {_range_text(again)} in the {len(later)} after it"
+            text += f", with {hits} read from the persistent cache" if hits else ", as cold as the first"
     return text
 
 

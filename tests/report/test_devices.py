@@ -146,9 +146,9 @@ def test_cold_and_warm_compiling_are_told_apart():
             cells=[replace(cell(1, 10, 500, 400, 8.0), compilation=figures)],
         )
 
-    lines = summary(run(1, 6.0, 0, 12), run(2, 0.5, 12, 0), run(3, 0.75, 12, 0), width=160)
+    lines = summary(run(1, 6.0, 0, 12), run(2, 0.5, 12, 0), run(3, 0.75, 12, 0), width=240)
     start = lines.index("Compiler")
     assert lines[start + 1] == (
         "  compiling took 6 s of 8 s (75 %) for 12 programs, 0 read from the persistent cache and 12 written to it in "
-        "the first run; 0.5 s to 0.75 s in the 2 after it"
+        "the first run; 0.5 s to 0.75 s in the 2 after it, with 24 read from the persistent cache"
     )
