@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from pytest_lecturecheck.units import format_size, format_sizes_apart
 
-PATIENCE: Final = 4
+PATIENCE: Final = 8
 """Admissions that a waiter sees before nobody may delay it any more."""
 
 
@@ -227,28 +227,6 @@ def admit(
     if entered is not None:
         return Admitted(demand=entered)
     return _explain_wait(demand, capacity, holdings, firm[0].label if firm else blocked_by)
-
-
-def order(demands: Sequence[Demand], capacity: Capacity) -> tuple[int, ...]:
-    """
-    Give the positions of ``demands`` in the order in which they are best started: largest first.
-
-    What runs alone comes first of all, because nothing has to end for it yet. Size is the largest share of anything
-    that there is; equal ones stay in order.
-    """
-    return tuple(sorted(range(len(demands)), key=lambda index: -_share(demands[index], capacity)))
-
-
-def _share(demand: Demand, capacity: Capacity) -> float:
-    if demand.is_exclusive:
-        return float("inf")
-    largest = max(capacity.devices.values(), default=0)
-    sizes = (
-        (need.size_bytes, capacity.devices.get(need.index, 0) if need.index is not None else largest)
-        for need in demand.devices
-    )
-    shares = [1.0 if size is None or size >= total else size / total for size, total in sizes]
-    return max(demand.host_bytes / capacity.host_bytes, demand.core_count / capacity.core_count, *shares, 0.0)
 
 
 def _enter(demand: Demand, capacity: Capacity, held: Sequence[Demand], firm: Sequence[Demand]) -> Demand | None:

@@ -18,7 +18,6 @@ from pytest_lecturecheck.admission import (
     Waiter,
     Waits,
     admit,
-    order,
 )
 from pytest_lecturecheck.units import GIB, MIB
 
@@ -172,11 +171,6 @@ def test_a_firm_one_that_needs_all_is_waited_for(firm):
     assert decision.scarce is Scarce.TURN
 
 
-def test_the_largest_come_first_and_those_that_run_alone_before_all():
-    demands = [need(1), need(9), need(1, devices=(gpu(),)), need(1, is_exclusive=True), need(1), need(2, core_count=4)]
-    assert order(demands, MACHINE) == (3, 2, 1, 5, 0, 4)
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -306,11 +300,6 @@ def test_a_large_one_gets_in_under_any_stream(large, stream, lasting):
         assert admitted_since <= PATIENCE
         if len(holdings) > lasting or not isinstance(decision, Admitted):
             holdings.pop(0)
-
-
-@given(st.lists(DEMANDS, max_size=8))
-def test_an_order_names_everyone_once(demands):
-    assert sorted(order(demands, SMALL)) == list(range(len(demands)))
 
 
 def test_sizes_of_a_machine_are_not_lost():
