@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.admission import (
@@ -232,6 +232,7 @@ def is_within(holdings, capacity):
     )
 
 
+@settings(deadline=None)
 @given(st.lists(DEMANDS, max_size=8), st.lists(WAITERS, max_size=4))
 def test_what_is_held_never_exceeds_the_capacity(demands, waiters):
     holdings = []
@@ -242,12 +243,14 @@ def test_what_is_held_never_exceeds_the_capacity(demands, waiters):
         assert is_within(holdings, SMALL)
 
 
+@settings(deadline=None)
 @given(DEMANDS)
 def test_with_nothing_held_everything_fits_or_never_will(demand):
     assert not isinstance(admit(demand, SMALL, []), Waits)
     assert isinstance(admit(demand.alone(SMALL), SMALL, []), Admitted)
 
 
+@settings(deadline=None)
 @given(st.lists(WAITERS, min_size=1, max_size=5))
 def test_with_nothing_held_some_waiter_is_admitted(waiters):
     possible = [item for item in waiters if not isinstance(admit(item.demand, SMALL, []), NeverFits)]
@@ -255,6 +258,7 @@ def test_with_nothing_held_some_waiter_is_admitted(waiters):
     assert not possible or isinstance(decisions[0], Admitted)
 
 
+@settings(deadline=None)
 @given(st.lists(DEMANDS, max_size=5), DEMANDS, st.data())
 def test_what_fits_beside_many_fits_beside_fewer_and_so_does_less(demands, demand, data):
     holdings = fitting(demands)
@@ -271,6 +275,7 @@ def test_what_fits_beside_many_fits_beside_fewer_and_so_does_less(demands, deman
         assert isinstance(admit(less, SMALL, holdings), Admitted)
 
 
+@settings(deadline=None)
 @given(st.lists(DEMANDS, max_size=4), DEMANDS, DEMANDS)
 def test_whatever_ends_a_firm_waiter_is_not_delayed_by_who_came_later(demands, first, later):
     holdings = fitting(demands)
@@ -284,6 +289,7 @@ def test_whatever_ends_a_firm_waiter_is_not_delayed_by_who_came_later(demands, f
                 assert isinstance(admit(first, SMALL, [*left, added]), Admitted)
 
 
+@settings(deadline=None)
 @given(DEMANDS, st.lists(DEMANDS, min_size=1, max_size=30), st.integers(1, 4))
 def test_a_large_one_gets_in_under_any_stream(large, stream, lasting):
     large = large.alone(SMALL)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.cohort import (
@@ -126,6 +126,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 9).map(float), st.integers(0, 50)), ma
 )
 
 
+@settings(deadline=None)
 @given(st.lists(STEPS, max_size=4))
 def test_the_peak_is_the_highest_sum_at_any_moment(series):
     moments = sorted({moment for steps in series for moment, _ in steps})

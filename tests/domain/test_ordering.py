@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.admission import Capacity, Demand, DeviceNeed
@@ -39,6 +39,7 @@ def test_the_largest_that_fits_comes_next(demands, worker_count, seconds, expect
     assert order(demands, MACHINE, worker_count, seconds) == expected
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.builds(

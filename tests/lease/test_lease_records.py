@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
@@ -35,6 +35,7 @@ DEMANDS = st.builds(
 HOLDINGS = st.builds(Holding, demand=DEMANDS, pid=COUNTS, started=LABELS)
 
 
+@settings(deadline=None)
 @given(HOLDINGS, COUNTS, COUNTS)
 def test_what_is_written_is_read_back(holding, first, second):
     assert parse_holding(render_holding(holding)) == holding
@@ -46,6 +47,7 @@ def test_what_is_written_is_read_back(holding, first, second):
     assert len(render_admission(admission).splitlines()) == 1
 
 
+@settings(deadline=None)
 @given(HOLDINGS, st.data())
 def test_what_was_cut_short_is_not_read(holding, data):
     text = render_admission(Admission(number=1, lease="ab", holding=holding))
