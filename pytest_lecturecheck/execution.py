@@ -114,8 +114,19 @@ class Workbench:
         repeat: int,
         environment: Mapping[str, str] | None = None,
         tracing: Tracing | None = None,
+        pass_fds: tuple[int, ...] = (),
     ) -> Run:
-        """Run ``lecture`` once, with these variables for its kernel only, trace these cells, and give the record."""
+        """
+        Run ``lecture`` once and give the record.
+
+        Args:
+            lecture: the lecture.
+            settings: its resolved settings.
+            repeat: number of this run among the repetitions.
+            environment: variables for its kernel only.
+            tracing: cells to be traced, or ``None``.
+            pass_fds: descriptors that its kernel keeps as long as it lives.
+        """
         plan = RunPlan(
             lecture=lecture,
             settings=settings,
@@ -124,6 +135,7 @@ class Workbench:
             repeat=repeat,
             environment=environment or {},
             kernel_count=self._kernel_count,
+            pass_fds=pass_fds,
             tracing=tracing,
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
@@ -161,6 +173,24 @@ def unreadable_run(name: str, platform: str, machine: Machine, reason: str) -> R
     return Run(lecture=name, platform=platform, machine=machine, outcome=Outcome.UNREADABLE, reason=reason)
 
 
+def refused_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
+    """Give the record of a lecture that was not started, because the machine cannot hold it."""
+    return Run(
+        lecture=lecture.name,
+        platform=platform,
+        machine=machine,
+        outcome=Outcome.REFUSED,
+        reason=reason,
+        findings=lecture.findings,
+    )
+
+
+def waiting_progress(lecture: Lecture, reason: str) -> Progress:
+    """Say that a lecture waits for room on the machine."""
+    total = len(lecture.cells)
+    return Progress(lecture=lecture.name, number=0, total=total, elapsed_seconds=0.0, snapshot=None, waits_for=reason)
+
+
 def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
     """Give the record of a lecture that is not run at all."""
     return Run(
@@ -177,7 +207,9 @@ __all__ = [
     "Workbench",
     "nothing_to_run",
     "read_lecture",
+    "refused_run",
     "resolve_settings",
     "skipped_run",
     "unreadable_run",
+    "waiting_progress",
 ]

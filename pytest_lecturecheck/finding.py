@@ -29,6 +29,7 @@ class FindingKind(StrEnum):
     MEASURE = "measure"
     KERNEL = "kernel"
     GPU = "gpu"
+    LEASE = "lease"
     FIGURE = "figure"
     """A figure that the lecture reported and that cannot be used."""
     PROFILE = "profile"

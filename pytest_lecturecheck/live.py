@@ -31,6 +31,7 @@ def state_of(progress: RunProgress) -> Progress:
         elapsed_seconds=progress.elapsed_seconds,
         now_bytes=snapshot.footprint_bytes if snapshot is not None else None,
         peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
+        waits_for=progress.waits_for,
     )
 
 

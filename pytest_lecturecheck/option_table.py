@@ -137,10 +137,37 @@ OPTIONS: Final = (
         "in .lecturecheck/traces",
     ),
     Option(
+        name="no-leases",
+        help="start lectures at once without asking what the machine has left, as book builds do (by default a lecture "
+        "waits until its recorded memory, GPU memory and cores fit beside what runs)",
+    ),
+    Option(
+        name="capacity",
+        metavar="SIZE",
+        help="memory that all lectures at once may take together (default: what the machine or its limit gives, less a "
+        "reserve)",
+    ),
+    Option(
         name="env-profile",
         metavar="NAME",
         help="named set of variables for kernels only: jax-ci (compiled programs kept between runs, a share of the GPU "
         "worked out for the kernels that run at once, whole tracebacks), or one of [tool.lecturecheck.env-profiles]",
+    ),
+    Option(
+        name="keep-runs",
+        on_command_line=False,
+        help="sessions that are kept in .lecturecheck/runs; 0 for none (default: 50)",
+    ),
+    Option(
+        name="github",
+        on_command_line=False,
+        help="false: write no job summary and no annotations on GitHub Actions",
+    ),
+    Option(
+        name="heartbeat",
+        on_command_line=False,
+        help="lines of progress without a terminal, and how often a lecture that runs is told of: '60 s', or 'off' "
+        "(default: 60 s where the variable CI is set)",
     ),
     Option(name="env", on_command_line=False, help="variables for kernels only: a table of names and values"),
     Option(name="env-profiles", on_command_line=False, help="named sets of variables: a table of tables"),

@@ -60,6 +60,20 @@ def _read_count(value: object) -> int:
     return int(text)
 
 
+def _read_keep(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        msg = f"{value!r} is not a whole number of at least 0"
+        raise SettingsError(msg)
+    return value
+
+
+def read_heartbeat(value: object) -> float:
+    """Read how often a running lecture is told of: a duration, or ``"off"`` (0)."""
+    if isinstance(value, str) and value.strip().lower() == "off":
+        return 0.0
+    return _read_positive_duration(value)
+
+
 def read_seconds(value: object) -> float:
     """Read a timeout: a number of seconds (0 or less: no limit) or a duration such as ``"10 min"``."""
     if isinstance(value, bool):
@@ -160,6 +174,8 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "exclude": _read_text,
     "remember-failures": _read_flag,
     "rerun-failed": _read_flag,
+    "no-leases": _read_flag,
+    "capacity": _read_positive_size,
     "env": parse_environment,
     "profile": read_trace_request,
     "env-profile": _read_text,
@@ -168,6 +184,9 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "memory-slack": _read_positive_size,
     "time-factor": _read_fraction,
     "time-slack": _read_positive_duration,
+    "keep-runs": _read_keep,
+    "github": _read_flag,
+    "heartbeat": read_heartbeat,
 }
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
 
@@ -194,6 +213,12 @@ class SessionSettings:
         rerun_failed: run lectures again whose failure is remembered.
         environment: variables for kernels.
         trace: cells to be traced, or ``None``.
+        keep_runs: sessions that are kept, or ``None`` for the usual number.
+        github: whether GitHub Actions gets a job summary and annotations.
+        heartbeat_seconds: how often a running lecture is told of where there is no terminal; 0 for never, ``None``
+            leaves it to where the session runs.
+        takes_leases: whether lectures wait for each other.
+        capacity_bytes: memory that all lectures at once may take, or ``None`` for what the machine gives.
     """
 
     mode: Mode
@@ -212,6 +237,11 @@ class SessionSettings:
     rerun_failed: bool = False
     environment: EnvironmentRules = field(default_factory=EnvironmentRules)
     trace: TraceRequest | None = None
+    keep_runs: int | None = None
+    github: bool = True
+    heartbeat_seconds: float | None = None
+    takes_leases: bool = True
+    capacity_bytes: int | None = None
 
 
 def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
@@ -335,6 +365,11 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         rerun_failed=both.get("rerun-failed", False),
         environment=environment,
         trace=_trace_request(mode, given, in_file, file_name),
+        keep_runs=both.get("keep-runs"),
+        github=both.get("github", True),
+        heartbeat_seconds=both.get("heartbeat"),
+        takes_leases=not both.get("no-leases", False),
+        capacity_bytes=both.get("capacity"),
     )
 
 

@@ -29,7 +29,9 @@ from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 _REMEMBERED: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED})
 """Ends that the lecture itself is the reason of; a limit that was exceeded is found again only by measuring."""
-_SAYS_NOTHING: Final = frozenset({Outcome.STOPPED, Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcome.UNREADABLE})
+_SAYS_NOTHING: Final = frozenset(
+    {Outcome.STOPPED, Outcome.REFUSED, Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcome.UNREADABLE}
+)
 _TRANSIENT_ERRORS: Final = frozenset(
     {
         "BrokenPipeError",

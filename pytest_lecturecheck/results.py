@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pytest_lecturecheck import __version__
 from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.metric import Metric
@@ -23,6 +25,10 @@ from pytest_lecturecheck.report.terminal import render_summary
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.store.atomic import locked, write_text_atomically
 from pytest_lecturecheck.store.budgets import load_budgets, load_folder, save_budgets
+from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.folder import make_own_folder
+from pytest_lecturecheck.store.history import DEFAULT_KEEP, FOLDER_NAME, keep_session, with_short_timelines
+from pytest_lecturecheck.store.places import hide_places
 from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
 from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, judge_profiled
 
@@ -69,6 +75,10 @@ class Results:
     def budget_of(self, run: Run) -> LectureBudget | None:
         """Give the budget that a run is held against."""
         return self._own.find(run.lecture, run.variant)
+
+    def find_budget(self, lecture: str) -> LectureBudget | None:
+        """Give what this platform has recorded for a lecture, or ``None``."""
+        return self._own.find(lecture)
 
     def known_platforms(self, lecture: str, variant: str = "") -> dict[str, float]:
         """Give the highest footprint that other platforms recorded for a lecture, as context."""
@@ -130,7 +140,32 @@ class Results:
             except (OSError, LectureCheckError) as exc:
                 is_whole = False
                 self._written.append(f"ERROR: {self._shown(path)} could not be written: {exc}")
+        self._keep()
         return is_whole
+
+    def _keep(self) -> None:
+        """Leave the session's document for later sessions and for the ``lecturecheck`` command."""
+        most = self._settings.keep_runs if self._settings.keep_runs is not None else DEFAULT_KEEP
+        if most <= 0 or not self.entries:
+            return
+        runs = with_short_timelines([entry.run for entry in self.entries])
+        entries = [replace(entry, run=run) for entry, run in zip(self.entries, runs, strict=True)]
+        try:
+            folder = make_own_folder(self._rootdir) / FOLDER_NAME
+            keep_session(folder, self._document(entries, is_compact=True), now=_now(), most=most)
+        except OSError as exc:
+            self._written.append(f"{OWN_FOLDER} cannot be written ({exc.strerror or exc}): this session is not kept")
+
+    def _document(self, entries: Sequence[Entry], *, is_compact: bool = False) -> str:
+        """Give the session as JSON that can be handed on: it does not tell where this machine has its folders."""
+        about = {
+            "ended": _now().isoformat(timespec="seconds"),
+            "mode": self._settings.mode.value,
+            "version": __version__,
+        }
+        records = json.loads(self.dump(entries))
+        text = render_json(records, entries, platform=self.platform, about=about, is_compact=is_compact)
+        return hide_places(text, root=self._rootdir, home=Path.home(), prefix=Path(sys.prefix))
 
     def _record(self) -> None:
         runs = [entry.run for entry in self.entries]
@@ -156,8 +191,7 @@ class Results:
 
             text = render_html(self.entries, platform=self.platform, machine=machine)
         elif path.suffix.lower() == ".json":
-            records = json.loads(self.dump(self.entries))
-            text = render_json(records, self.entries, platform=self.platform)
+            text = self._document(self.entries)
         else:
             text = render_markdown(self.entries, platform=self.platform, machine=machine)
         write_text_atomically(path, text)
@@ -174,6 +208,10 @@ class Results:
         if self._settings.mode is Mode.RECORD:
             lines += ["", *render_changes(self._changes, width=width, colour=colour)]
         return [*lines, *([""] if self._written else []), *self._written]
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 def _fails(entry: Entry) -> bool:

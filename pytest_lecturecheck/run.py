@@ -27,6 +27,8 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed out"
     DIED = "died"
     NOT_STARTED = "not started"
+    REFUSED = "refused"
+    """Not started, because it can never fit what lectures may take of this machine."""
     UNREADABLE = "unreadable"
     """The file is no lecture that could be run: broken, or without the header that its cells need."""
     NOTHING_TO_RUN = "nothing to run"
@@ -167,6 +169,30 @@ class OomKill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerFacts:
+    """
+    What a batch scheduler says of the step that a kernel was.
+
+    Attributes:
+        name: the scheduler ("Slurm").
+        step: its name of the step ("812.3"), or an empty string where none was made.
+        state: the state in which the step ended, in the scheduler's words ("OUT_OF_MEMORY"), or an empty string.
+        exit: the exit code in its words ("0:9"), or an empty string.
+        memory_bytes: memory that the step asked for and was held to.
+        max_rss_bytes: the highest resident size that it sampled, or ``None`` where it did not say.
+        source: where the state comes from ("sacct", "srun").
+    """
+
+    name: str
+    step: str = ""
+    state: str = ""
+    exit: str = ""
+    memory_bytes: int | None = None
+    max_rss_bytes: int | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """
     What was observed when a run ended badly. Facts only; :mod:`pytest_lecturecheck.diagnosis` says what they mean.
@@ -212,6 +238,7 @@ class Evidence:
         session_kernel_count: kernels that the session may run at once, or ``None``.
         environment: variables that were set for the kernel only.
         lecture: name of the lecture, or an empty string.
+        scheduler: what the batch scheduler says of the kernel's step, or ``None`` where none was involved.
     """
 
     cell_number: int | None = None
@@ -252,6 +279,7 @@ class Evidence:
     session_kernel_count: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     lecture: str = ""
+    scheduler: SchedulerFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,8 +308,14 @@ class Run:
         load_average: processes that wanted a core, over the last minute of the run, or ``None``.
         devices: the GPUs during the run, one for each that could be read.
         environment: variables that were set for the kernel only, by the settings' environment or profile.
+        company: lectures that ran beside this one, of any session on the machine, where that is known; times of a run
+            in company say little.
         is_profiled: whether cells were traced in it: its times and memory are held against nothing.
         timeline: memory over time, thinned to at most 2,000 samples; empty where it was not read.
+        launcher: what started the kernel ("slurm"); empty for a kernel that was started here.
+        queued_seconds: how long the kernel's start waited for a scheduler, or ``None`` where there was none; no part of
+            ``startup_seconds``.
+        scheduler: what the batch scheduler says of the kernel's step, or ``None``.
     """
 
     lecture: str
@@ -304,8 +338,12 @@ class Run:
     load_average: float | None = None
     devices: tuple[DeviceUse, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    company: tuple[str, ...] = ()
     timeline: tuple[MemorySample, ...] = ()
     is_profiled: bool = False
+    launcher: str = ""
+    queued_seconds: float | None = None
+    scheduler: SchedulerFacts | None = None
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""

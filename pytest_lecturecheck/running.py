@@ -6,19 +6,21 @@ import functools
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck.chronicle import Chronicle
 from pytest_lecturecheck.collection import Collection
+from pytest_lecturecheck.device import Device
 from pytest_lecturecheck.environment import KernelPlace, kernel_environment
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.imports import library_path
+from pytest_lecturecheck.leasing import Held, LeaseDesk
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.remembering import FailureMemory
@@ -53,6 +55,34 @@ def _under(limit: ItemLimit | None, seconds: float, settings: RunSettings) -> Ru
         return settings
     origins = {**settings.origins, "total_timeout_seconds": limit.origin}
     return replace(settings, total_timeout_seconds=seconds, origins=origins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """
+    Where the kernels of a session run.
+
+    Attributes:
+        machine: the machine.
+        devices: the GPUs that kernels may use.
+        place: what environment profiles depend on.
+        leases: where lectures get room.
+    """
+
+    machine: Machine
+    devices: Sequence[Device]
+    place: KernelPlace
+    leases: LeaseDesk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What stays the same over the runs of one item."""
+
+    lecture: Lecture
+    environment: Mapping[str, str]
+    held: Held
+    limit: ItemLimit | None
 
 
 class LectureRunner:
@@ -90,16 +120,17 @@ class LectureRunner:
 
     def attach(
         self,
+        site: Site,
         *,
-        machine: Machine,
         chronicle: Chronicle,
         on_progress: Callable[[Progress], None],
         on_wait: Callable[[], None],
-        place: KernelPlace,
     ) -> None:
-        """Say on which machine this is, who is told what happens during a run, and what profiles depend on."""
-        self._machine = machine
-        self._place = place
+        """Say where kernels run, and who is told what happens during a run."""
+        self._machine = site.machine
+        self._place = site.place
+        self._leases = site.leases
+        self._devices = site.devices
         self._chronicle = chronicle
         self._on_progress = on_progress
         self._on_wait = on_wait
@@ -165,7 +196,6 @@ class LectureRunner:
             lecture: the lecture.
             limit: time for all its runs together, set from outside, or ``None``.
         """
-        deadline = time.monotonic() + limit.seconds if limit is not None else None
         settings = _under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
         environment = kernel_environment(
             self._settings.environment, settings.env_profile, settings.gpu, self._kernel_place()
@@ -176,11 +206,32 @@ class LectureRunner:
         if state is not None and (known := self._memory.recall(subject, state.key())) is not None:
             yield known
             return
+        demand = self._leases.demand(lecture.name, settings, self._results.find_budget(lecture.name))
+        with self._leases.hold(demand, functools.partial(self._tell_waiting, lecture)) as held:
+            if held.refusal:
+                yield self._refused(lecture, held.refusal)
+                return
+            environment = {**held.device_variables(self._devices), **environment}
+            yield from self._run_all(_Job(lecture=lecture, environment=environment, held=held, limit=limit), state)
+
+    def _tell_waiting(self, lecture: Lecture, reason: str) -> None:
+        waiting = self._execution.waiting_progress(lecture, reason)
+        self._on_progress(waiting)
+        self._on_wait()
+
+    def _refused(self, lecture: Lecture, reason: str) -> Entry:
+        run = self._execution.refused_run(lecture, self._results.platform, self._machine, reason)
+        return Entry(run=run, verdict=self._results.judge(run, Policy()))
+
+    def _run_all(self, job: _Job, state: Fingerprint | None) -> Iterator[Entry]:
+        lecture, limit = job.lecture, job.limit
+        deadline = time.monotonic() + limit.seconds if limit is not None else None
+        settings = _under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
         wants_traces = self._settings.trace is not None and self._settings.trace.is_for_over
         for repeat in range(1, self._settings.run_count + 1):
             if limit is not None and deadline is not None and repeat > 1:
                 settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
-            entry = self._run_once(lecture, settings, repeat, environment)
+            entry = self._run_once(job, settings, repeat)
             if entry.verdict.failed and state is not None and not entry.run.is_profiled:
                 self._state_keys[lecture.name] = state.key()
             if wants_traces and (cells := cells_over(entry)):
@@ -188,7 +239,7 @@ class LectureRunner:
                 if limit is not None and deadline is not None:
                     settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
                 began = time.perf_counter()
-                traced = self._run_in_kernel(lecture, settings, repeat, environment, cells)
+                traced = self._run_in_kernel(job, settings, repeat, cells)
                 entry = add_traces(entry, traced, time.perf_counter() - began)
             yield entry
             if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
@@ -204,26 +255,26 @@ class LectureRunner:
         finding = Finding(kind=FindingKind.GPU, message=_HINT_TEXT)
         return replace(lecture, findings=(*lecture.findings, finding))
 
-    def _run_once(self, lecture: Lecture, settings: RunSettings, repeat: int, environment: Mapping[str, str]) -> Entry:
+    def _run_once(self, job: _Job, settings: RunSettings, repeat: int) -> Entry:
         began = time.perf_counter()
         cells = self._settings.trace.cells if self._settings.trace is not None else frozenset()
-        run = self._run_in_kernel(lecture, settings, repeat, environment, cells)
-        verdict = self._results.judge(run, self._policy(settings, lecture.name))
+        run = self._run_in_kernel(job, settings, repeat, cells)
+        verdict = self._results.judge(run, self._policy(settings, job.lecture.name))
         budget = self._results.budget_of(run) if self._settings.mode is Mode.CHECK else None
         return Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
 
-    def _run_in_kernel(
-        self,
-        lecture: Lecture,
-        settings: RunSettings,
-        repeat: int,
-        environment: Mapping[str, str],
-        traced_cells: frozenset[int],
-    ) -> Run:
+    def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
+        lecture, held = job.lecture, job.held
         tracing = self._execution.plan_tracing(self._rootdir, lecture, repeat, traced_cells) if traced_cells else None
         self._chronicle.begin(lecture, settings.memory_cap_bytes)
-        run = self._shown(self._bench().run(lecture, settings, repeat, environment, tracing))
+        found = self._bench().run(
+            lecture, settings, repeat, job.environment, tracing=tracing, pass_fds=held.descriptors
+        )
+        run = self._shown(replace(found, company=held.company))
         self._chronicle.end(lecture.name, run.outcome.value)
+        if held.warning:
+            finding = Finding(kind=FindingKind.LEASE, message=held.warning)
+            run = replace(run, findings=(*run.findings, finding))
         return run
 
     def _shown(self, run: Run) -> Run:

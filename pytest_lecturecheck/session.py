@@ -17,6 +17,7 @@ from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_work
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.environment import KernelPlace
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity
 from pytest_lecturecheck.live import LiveLine, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
@@ -28,7 +29,7 @@ from pytest_lecturecheck.report import junit, terminal
 from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
-from pytest_lecturecheck.running import LectureRunner
+from pytest_lecturecheck.running import LectureRunner, Site
 from pytest_lecturecheck.settings import ItemLimit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 
@@ -120,6 +121,13 @@ class LectureCheckSession:
             self._told.append(
                 f"the GPU cannot be used here: {accelerators.reason}; lectures run as on a machine without one"
             )
+        self.leases = LeaseDesk(
+            machine_capacity(self.machine, accelerators.devices, settings.capacity_bytes),
+            worker_count=scheduling.kernel_count(config),
+            is_on=settings.takes_leases,
+            is_strict=settings.strict,
+            takes_all=settings.mode is Mode.RECORD,
+        )
         self._orders = scheduling.orders_from_controller(config)
         self.arguments = self._read_arguments()
         self.collection = Collection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
@@ -134,16 +142,16 @@ class LectureCheckSession:
             memory=memory,
             collection=self.collection,
         )
+        place = KernelPlace(
+            kernel_count=scheduling.kernel_count(config),
+            device_bytes=accelerators.smallest_bytes,
+            cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
+        )
         self.runner.attach(
-            machine=self.machine,
+            Site(machine=self.machine, devices=accelerators.devices, place=place, leases=self.leases),
             chronicle=self.chronicle,
             on_progress=self._note_progress,
             on_wait=self._show_progress,
-            place=KernelPlace(
-                kernel_count=scheduling.kernel_count(config),
-                device_bytes=accelerators.smallest_bytes,
-                cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
-            ),
         )
 
     # -- arguments and orders -----------------------------------------------------------------------------------------
@@ -174,6 +182,10 @@ class LectureCheckSession:
             "width": writer.fullwidth if writer is not None else _DEFAULT_WIDTH,
             "colour": writer is not None and writer.hasmarkup and not has_junit,
             "remembers": self.memory.is_on,
+            # Every worker has to come to the same order, on whatever machine it runs.
+            "capacity": asdict(self.leases.capacity)
+            if self.leases.is_on and self.settings.mode is Mode.CHECK
+            else None,
         }
 
     # -- collection ---------------------------------------------------------------------------------------------------
@@ -201,6 +213,19 @@ class LectureCheckSession:
         if deselected:
             items[:] = [item for item in items if item not in deselected]
             config.hook.pytest_deselected(items=deselected)
+
+    @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+    def pytest_collection_order(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Have workers start lectures so that they wait for each other as little as possible; others stay in place."""
+        capacity = self._orders.get("capacity")
+        if not scheduling.is_worker(config) or capacity is None:
+            return
+        places = [place for place, item in enumerate(items) if isinstance(item, LectureItem)]
+        lectures = [item for item in items if isinstance(item, LectureItem)]
+        budgets = [self.results.find_budget(item.lecture_name) for item in lectures]
+        planned = plan_order(budgets, read_capacity(capacity), scheduling.kernel_count(config))
+        for place, position in zip(places, planned, strict=True):
+            items[place] = lectures[position]
 
     # -- running one item ---------------------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ class RunSettings:
             works it out, :data:`NO_LIMIT` sets none.
         gpu: what the lecture says about GPUs.
         env_profile: named set of variables for the kernel.
+        exclusive: nothing else may run beside the lecture.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
     """
 
@@ -71,6 +72,7 @@ class RunSettings:
     memory_cap_bytes: float | None = None
     gpu: GpuNeed | None = None
     env_profile: str | None = None
+    exclusive: bool | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, lower: RunSettings) -> RunSettings:

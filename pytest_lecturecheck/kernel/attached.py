@@ -15,7 +15,7 @@ from pytest_lecturecheck.kernel.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.cgroup import make_group
 from pytest_lecturecheck.kernel.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.last_words import LastWords, read_last_words
-from pytest_lecturecheck.kernel.launch import Kernel, start_kernel
+from pytest_lecturecheck.kernel.launch import Kernel, KernelNeed, start_kernel
 from pytest_lecturecheck.kernel.ports import Ports, RunPlan
 from pytest_lecturecheck.kernel.scope import start_scope
 from pytest_lecturecheck.kernel.stack import Stack, StackOffer, ask_stack, parse_stack
@@ -27,6 +27,7 @@ from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
 _AGENT_SECONDS: Final = 10.0
 _EXIT_SECONDS: Final = 2.0
+_KEEPER_SECONDS: Final = 10.0
 _AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
 
 
@@ -75,11 +76,11 @@ class Attached:
     @property
     def exit_facts(self) -> dict[str, Any]:
         """Give how the process ended and its last words, by the names that evidence has for them."""
-        provisioner = self.kernel.provisioner
+        end = self.kernel.provisioner.end
         return {
-            "exit_code": provisioner.exit_code,
-            "signal": provisioner.exit_signal,
-            "stderr_tail": provisioner.stderr_tail,
+            "exit_code": end.exit_code,
+            "signal": end.signal,
+            "stderr_tail": self.kernel.provisioner.stderr_tail,
         }
 
     @property
@@ -163,13 +164,17 @@ class Attached:
         reply = await self.ask(f"{_AGENT_NAME}.ask_software()")
         words = reply.words.get("software") if reply is not None else None
         self.client.send(f"{_AGENT_NAME}.leave()")
-        has_left = await wait_exit(self.kernel, _EXIT_SECONDS)
+        # A keeper takes its time to notice.
+        is_kept = self.kernel.provisioner.launch.holder
+        has_left = await wait_exit(self.kernel, _KEEPER_SECONDS if is_kept else _EXIT_SECONDS)
         return (_software(words) if isinstance(words, dict) else None), self._bad_end(has_left=has_left)
 
     def _bad_end(self, *, has_left: bool) -> str:
         if not has_left:
             return f"the exit handlers of the kernel did not end within {_EXIT_SECONDS:g} s; it was killed"
         facts = self.exit_facts
+        if text := self.kernel.provisioner.end.text:
+            return text
         if facts["signal"] is not None:
             return f"the kernel was ended by signal {facts['signal']} after the last cell, while its exit handlers ran"
         if facts["exit_code"]:
@@ -201,22 +206,42 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
     spec_name = plan.settings.kernel_name or plan.lecture.kernel_name
     # A lone surrogate in a file's name has no other form in an environment.
     environment = {**plan.environment, RUN_LECTURE_VARIABLE: plan.lecture.name.encode(errors="replace").decode()}
-    kernel = await start_kernel(spec_name, context=context, cwd=cwd, token=token, extra_env=environment)
+    kernel = await start_kernel(
+        spec_name,
+        context=context,
+        cwd=cwd,
+        token=token,
+        extra_env=environment,
+        pass_fds=plan.pass_fds,
+        launcher=ports.launcher,
+        need=KernelNeed(lecture=plan.lecture.name, memory_bytes=plan.memory_bytes, gpu=plan.settings.gpu),
+    )
     cap = _set_cap(plan, ports, kernel)
     if ports.warden is not None:
         folders = [kernel.folder] + ([str(cwd)] if plan.settings.run_in_temp else [])
         group = str(kernel.group.folder) if kernel.group is not None else None
         ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
-    probe = ports.open_probe(kernel.pid, token, kernel.group.footprint_bytes if kernel.group is not None else None)
-    attached = Attached(kernel, LectureClient(document, kernel), probe, cap)
-    attached.device_probe = ports.open_device_probe(kernel.pid, token)
+    attached = Attached(kernel, LectureClient(document, kernel), _open_probe(ports, kernel), cap)
+    if kernel.place.is_here:
+        attached.device_probe = ports.open_device_probe(kernel.pid, token)
     attached.watch_cap(ports)
     return attached
+
+
+def _open_probe(ports: Ports, kernel: Kernel) -> Probe:
+    if not kernel.place.is_here and ports.open_remote_probe is not None:
+        return ports.open_remote_probe()
+    read_group = kernel.group.footprint_bytes if kernel.group is not None else None
+    return ports.open_probe(kernel.pid, kernel.token, read_group)
 
 
 def _set_cap(plan: RunPlan, ports: Ports, kernel: Kernel) -> Cap | None:
     """Work out the run's cap, and put the kernel into a memory group that holds it where that is allowed."""
     setting = plan.settings.memory_cap_bytes
+    held = kernel.provisioner.launch
+    if held.memory_bytes is not None:
+        # Moved into a group of ours, the kernel would escape that limit and its accounting.
+        return Cap(limit_bytes=held.memory_bytes, is_chosen=setting not in {None, AUTOMATIC_CAP}, holder=held.holder)
     if setting is None or setting == NO_LIMIT:
         return None
     is_chosen = setting != AUTOMATIC_CAP

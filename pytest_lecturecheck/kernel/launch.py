@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,27 +28,36 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.cgroup import MemoryGroup
+from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import KernelPlace, Launch, Launcher, LaunchOrder, ProcessEnd
 from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.specs import spec_manager
 from pytest_lecturecheck.kernel.stderr import stderr_tail
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.settings import GpuNeed
 
 # A name of its own keeps both branches under the type checker on every system.
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _IPC_PATH_LIMIT: Final = 100
+_FOLDER_PREFIX: Final = "lc-"
 
 
 class LectureProvisioner(LocalProvisioner):
     """
-    A local kernel process whose exit status and stderr are kept.
+    A process that is a kernel or its keeper, whose exit status and stderr are kept.
 
     jupyter_client's own provisioner forgets the process when it ends and polls for that in steps of 0.1 s.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, launch: Launch, **kwargs: Any) -> None:
         """Prepare; the process starts in :meth:`launch_kernel`."""
         super().__init__(**kwargs)
+        self.launch = launch
+        self.queued_seconds = 0.0
+        self._end: ProcessEnd | None = None
+        self._news = asyncio.Event()
         self.popen: subprocess.Popen[bytes] | None = None
+        self.pass_fds: tuple[int, ...] = ()
         self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pipe: int | None = None
@@ -59,16 +69,22 @@ class LectureProvisioner(LocalProvisioner):
         return self.popen is not None and not self.ended.done()
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        """Start the process in a session of its own, with empty stdin and its stderr on a pipe that is read at once."""
+        """
+        Start the process in a session of its own, with empty stdin and its stderr on a pipe that is read at once.
+
+        Raises:
+            KernelStartError: the launcher came to no kernel.
+        """
         reader, writer = os.pipe()
         try:
             self.popen = launch_kernel(
-                cmd,
+                self.launch.command(cmd),
                 stdin=subprocess.DEVNULL,
                 stdout=writer,
                 stderr=writer,
-                env=kwargs.get("env"),
+                env=self.launch.environment(kwargs.get("env") or {}),
                 cwd=kwargs.get("cwd"),
+                pass_fds=self.pass_fds,
             )
         except BaseException:
             os.close(reader)
@@ -78,8 +94,36 @@ class LectureProvisioner(LocalProvisioner):
         self.process = self.popen
         self.pid = self.popen.pid
         self.pgid = self.popen.pid if not _IS_WINDOWS else None
+        self.launch.started(self.popen)
         self._watch_stderr(reader)
         self._watch_exit()
+        if self.launch.place is None:
+            await self._wait_for_place()
+        return self._connection()
+
+    async def _wait_for_place(self) -> None:
+        """Wait until the launcher knows where the kernel runs; a queue may be long, so there is no limit here."""
+        begun = asyncio.get_running_loop().time()
+        try:
+            while self.launch.place is None:
+                if self.ended.done():
+                    raise KernelStartError(self.launch.refusal())
+                self._news.clear()
+                await self._news.wait()
+        except BaseException:
+            # Nobody else knows of the process yet.
+            await asyncio.shield(self.launch.stop())
+            self.close_stderr()
+            raise
+        self.queued_seconds = asyncio.get_running_loop().time() - begun
+
+    def _connection(self) -> Any:
+        """Give the connection, which the launcher may have moved to another address."""
+        place = self.launch.place
+        if place is not None and place.connection:
+            for name, value in place.connection.items():
+                setattr(self.parent, name, value)
+            self.connection_info = self.parent.get_connection_info()
         return self.connection_info
 
     def _watch_stderr(self, reader: int) -> None:
@@ -100,10 +144,11 @@ class LectureProvisioner(LocalProvisioner):
                 return
             except OSError:
                 data = b""
+            self.stderr.append(self.launch.read(data.decode(errors="replace"), is_end=not data))
+            self._news.set()
             if not data:
                 self.close_stderr()
                 return
-            self.stderr.append(data.decode(errors="replace"))
 
     def _read_stderr_blocking(self, reader: int) -> None:
         with suppress(OSError):
@@ -150,18 +195,16 @@ class LectureProvisioner(LocalProvisioner):
             self.read_stderr()
         if not self.ended.done():
             self.ended.set_result(None)
+        self._news.set()
 
     @property
-    def exit_code(self) -> int | None:
-        """Give the exit status, ``None`` while running and after an end by a signal."""
+    def end(self) -> ProcessEnd:
+        """Say how the kernel ended; all of it is ``None`` while it runs."""
         code = self.popen.returncode if self.popen is not None else None
-        return code if code is None or code >= 0 or _IS_WINDOWS else None
-
-    @property
-    def exit_signal(self) -> int | None:
-        """Give the number of the signal that ended the process, or ``None``."""
-        code = self.popen.returncode if self.popen is not None else None
-        return -code if code is not None and code < 0 and not _IS_WINDOWS else None
+        if code is None:
+            return ProcessEnd()
+        self._end = self._end or self.launch.end(code)
+        return self._end
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
@@ -177,6 +220,15 @@ class LectureProvisioner(LocalProvisioner):
         if self.popen is not None:
             await asyncio.wait({self.ended})
         return await self.poll()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNeed:
+    """What a launcher is told of a kernel: the lecture, the memory it is to have if that is known, its need of a GPU."""
+
+    lecture: str = ""
+    memory_bytes: int | None = None
+    gpu: GpuNeed | None = None
 
 
 class Kernel:
@@ -203,8 +255,17 @@ class Kernel:
         self._folder = folder
 
     @property
+    def place(self) -> KernelPlace:
+        """Say where the kernel runs."""
+        place = self.provisioner.launch.place
+        assert place is not None  # noqa: S101 - a Kernel exists only after the launch
+        return place
+
+    @property
     def pid(self) -> int:
-        """Give the process id of the kernel."""
+        """Give the process id of the kernel or, where it runs on another machine, of its keeper here."""
+        if self.place.is_here:
+            return self.place.pid
         assert self.provisioner.popen is not None  # noqa: S101 - a Kernel exists only after the launch
         return self.provisioner.popen.pid
 
@@ -224,14 +285,16 @@ class Kernel:
             self.group.remove()
 
 
-async def start_kernel(
+async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a default
     spec_name: str | None,
     *,
     context: zmq.asyncio.Context,
     cwd: Path,
     token: str,
     extra_env: Mapping[str, str] | None = None,
-    prefer_ipc: bool = True,
+    pass_fds: tuple[int, ...] = (),
+    launcher: Launcher = LOCAL,
+    need: KernelNeed | None = None,
 ) -> Kernel:
     """
     Start a kernel process; it is not ready yet.
@@ -242,13 +305,15 @@ async def start_kernel(
         cwd: the kernel's folder.
         token: marks the run's processes in their environment.
         extra_env: variables for this kernel only.
-        prefer_ipc: use ipc sockets where kernel and system can.
+        pass_fds: descriptors that the process keeps as long as it lives (POSIX).
+        launcher: where the kernel is to run.
+        need: what a launcher is told of it.
 
     Raises:
-        KernelStartError: the kernelspec is not installed, or its program is missing.
+        KernelStartError: the kernelspec is not installed, its program is missing, or the launcher came to no kernel.
     """
     spec_name = spec_name or "python3"
-    folder = tempfile.mkdtemp(prefix="lc-")
+    folder = _make_folder(launcher)
     manager = AsyncKernelManager(
         kernel_name=spec_name, kernel_spec_manager=spec_manager(), context=context, transport_encryption="disabled"
     )
@@ -260,10 +325,13 @@ async def start_kernel(
     manager.connection_file = str(Path(folder) / "kernel.json")
     assert spec is not None  # noqa: S101 - jupyter_client raises where there is none; this tells the type checker
     socket_stem = str(Path(folder) / "k")
-    if prefer_ipc and manager.ipykernel and not _IS_WINDOWS and len(socket_stem) < _IPC_PATH_LIMIT:
+    may_use_ipc = manager.ipykernel and not _IS_WINDOWS and not launcher.needs_tcp
+    if may_use_ipc and len(socket_stem) < _IPC_PATH_LIMIT:
         manager.transport = "ipc"
         manager.ip = socket_stem
-    provisioner = LectureProvisioner(kernel_id=token, kernel_spec=spec, parent=manager)
+    launch = launcher.order(_order(need or KernelNeed(), token, Path(manager.connection_file), cwd))
+    provisioner = LectureProvisioner(launch=launch, kernel_id=token, kernel_spec=spec, parent=manager)
+    provisioner.pass_fds = () if _IS_WINDOWS else pass_fds
     manager.provisioner = provisioner
     # On-disk history costs time in every cell and would mix runs.
     arguments = ["--HistoryManager.hist_file=:memory:"] if manager.ipykernel else []
@@ -280,6 +348,29 @@ async def start_kernel(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Kernel(manager, provisioner, spec_name, folder, token)
+
+
+def _make_folder(launcher: Launcher) -> str:
+    """Make a private folder for the connection, where the kernel can reach it."""
+    return tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=make_shared_folder(launcher))
+
+
+def make_shared_folder(launcher: Launcher) -> Path | None:
+    """Make the folder that kernels share with this session, for its owner only; ``None`` for the temporary one."""
+    if launcher.folder is not None:
+        launcher.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return launcher.folder
+
+
+def _order(need: KernelNeed, token: str, connection_file: Path, cwd: Path) -> LaunchOrder:
+    return LaunchOrder(
+        lecture=need.lecture,
+        token=token,
+        memory_bytes=need.memory_bytes,
+        gpu=need.gpu,
+        connection_file=connection_file,
+        cwd=cwd,
+    )
 
 
 def _environment(token: str, extra_env: Mapping[str, str] | None) -> dict[str, str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.teardown import FindMarked
 from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
@@ -20,13 +22,18 @@ from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands, for the live line: cell ``number`` of ``total``, elapsed seconds, last figures."""
+    """
+    Where a run stands, for the live line: cell ``number`` of ``total``, elapsed seconds, last figures.
+
+    ``waits_for`` says what has to be free before the kernel starts ("waits for 3.1 GiB, 2 running").
+    """
 
     lecture: str
     number: int
     total: int
     elapsed_seconds: float
     snapshot: Snapshot | None
+    waits_for: str = ""
 
 
 class Warden(Protocol):
@@ -63,6 +70,8 @@ class Ports:
         warden: is told of runs, so that they end with the session however it ends; ``None`` for none.
         available_memory: bytes of memory that could be had now, limits counted, or ``None``.
         on_progress: is told where the run stands; called on the loop's thread.
+        launcher: where kernels run.
+        open_remote_probe: opens what stands for a measurement of a kernel that runs on another machine.
     """
 
     open_probe: Callable[[int, str, Callable[[], int | None] | None], Probe]
@@ -79,6 +88,8 @@ class Ports:
     warden: Warden | None
     available_memory: Callable[[], int | None]
     on_progress: Callable[[Progress], None]
+    launcher: Launcher = LOCAL
+    open_remote_probe: Callable[[], Probe] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +129,9 @@ class RunPlan:
         environment: variables for the kernel only.
         repeat: number of this run among the repetitions.
         kernel_count: kernels that the session may run at once, or ``None``.
+        pass_fds: descriptors that the kernel keeps as long as it lives (POSIX).
         tracing: cells to be traced, or ``None``.
+        memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
     """
 
     lecture: Lecture
@@ -129,4 +142,6 @@ class RunPlan:
     environment: Mapping[str, str] = field(default_factory=dict)
     repeat: int = 1
     kernel_count: int | None = None
+    pass_fds: tuple[int, ...] = ()
     tracing: Tracing | None = None
+    memory_bytes: int | None = None

@@ -152,6 +152,7 @@ _OWN: Final = (
     _Rule(key="declared-time", attribute="declared_time_seconds", read=_read_declared_time),
     _Rule(key="gpu", attribute="gpu", read=_read_gpu),
     _Rule(key="env-profile", attribute="env_profile", read=_read_profile),
+    _Rule(key="exclusive", attribute="exclusive", read=read_bool),
 )
 OWN_KEYS: Final = (*(rule.key for rule in _OWN), "skip")
 """The keys of the ``lecturecheck`` table."""

@@ -29,7 +29,9 @@ _PLACES: Final = 4
 _MESSAGE_CHARS: Final = 400
 _QUIET: Final = frozenset({VerdictKind.WITHIN, VerdictKind.FITS, VerdictKind.RECORDED})
 _BESIDE_FOOTPRINT: Final = (Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED)
-_BAD_ENDS: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED, Outcome.NOT_STARTED, Outcome.STOPPED})
+_BAD_ENDS: Final = frozenset(
+    {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED, Outcome.NOT_STARTED, Outcome.REFUSED, Outcome.STOPPED}
+)
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 Group: TypeAlias = tuple[str, list[str]]

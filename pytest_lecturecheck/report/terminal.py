@@ -48,6 +48,7 @@ class Progress:
         elapsed_seconds: since the item began.
         now_bytes: footprint at the last reading, or ``None`` before the first.
         peak_bytes: highest footprint so far, or ``None``.
+        waits_for: what has to be free before it starts, or an empty string.
     """
 
     name: str
@@ -56,11 +57,14 @@ class Progress:
     elapsed_seconds: float
     now_bytes: float | None = None
     peak_bytes: float | None = None
+    waits_for: str = ""
 
 
 def render_live(progress: Progress, *, width: int) -> str:
     """Render one line about the lecture that is running; it leaves the terminal's last column free."""
     where = f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else "kernel starts"
+    if progress.waits_for:
+        where = one_line(progress.waits_for)
     figures = [f"  {where}", f"  {_clock(progress.elapsed_seconds)}"]
     if progress.now_bytes is not None:
         figures.append(f"  now {format_size(progress.now_bytes):>8}")

@@ -93,9 +93,15 @@ def _excuse(found: Comparison, run: Run, budget: LectureBudget, tolerance: Toler
 
 
 def is_comparable(run: Run, budget: LectureBudget, metric_budget: MetricBudget) -> bool:
-    """Tell whether a limit holds for this run: times that were recorded hold on the same class of machine only."""
+    """
+    Tell whether a limit holds for this run.
+
+    Times that were recorded hold on the same class of machine only, and for a run that had it to itself.
+    """
     if metric_budget.metric.unit is not Unit.SECONDS or metric_budget.hand_set:
         return True
+    if run.company:
+        return False
     if run.machine is None or budget.machine is None:
         return False
     return run.machine.time_class == budget.machine.time_class

@@ -20,6 +20,7 @@ _BY_OUTCOME: Final = {
     Outcome.TIMED_OUT: VerdictKind.TIMED_OUT,
     Outcome.DIED: VerdictKind.DIED,
     Outcome.NOT_STARTED: VerdictKind.DIED,
+    Outcome.REFUSED: VerdictKind.NOT_FITTING,
     Outcome.UNREADABLE: VerdictKind.UNREADABLE,
     Outcome.NOTHING_TO_RUN: VerdictKind.NOTHING_TO_RUN,
     Outcome.SKIPPED: VerdictKind.SKIPPED,
@@ -148,6 +149,9 @@ def _time_notes(run: Run, budget: LectureBudget | None) -> Iterator[str]:
         return
     limited = [is_comparable(run, budget, item) for item in budget.metrics.values() if item.limit is not None]
     if not all(limited):
+        if run.company:
+            yield "shared machine: time not compared, because other lectures ran beside it"
+            return
         there = f"{budget.machine.cpu}, {budget.machine.core_count} cores" if budget.machine else "an unknown machine"
         yield f"time not compared: its limit was recorded on another class of machine ({there})"
 

@@ -82,6 +82,9 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         # Warnings of the plugin in the user's session would be errors here.
+        # Sessions of other tests must not wait for this one's lectures.
+        self.runtime = folder.parent / f"{folder.name}-runtime"
+        self.runtime.mkdir(exist_ok=True)
         (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
 
     def put(self, *cases: str, flat: bool = False) -> None:
@@ -121,7 +124,7 @@ class Desk:
         done = subprocess.run(
             [*command, *args],
             cwd=self.folder / cwd,
-            env=session_environment(**variables),
+            env=session_environment(**{"XDG_RUNTIME_DIR": str(self.runtime), **variables}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

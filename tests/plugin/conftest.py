@@ -7,6 +7,12 @@ import pytest
 METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
 
+@pytest.fixture(autouse=True)
+def own_leases(monkeypatch, tmp_path_factory):
+    """Keep sessions of other tests from waiting for this one's lectures."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+
+
 @pytest.fixture
 def lecture(pytester, monkeypatch):
     """Write a notebook of code cells in pytester's folder; give its path."""

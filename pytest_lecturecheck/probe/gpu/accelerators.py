@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_lecturecheck.device import Device
 from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, Cards, Failure
 from pytest_lecturecheck.probe.gpu._visible import visible_positions
@@ -22,7 +23,7 @@ class Accelerators:
         driver: the driver's version, or ``None``.
         cuda: the version of CUDA that the driver offers, or ``None``.
         reason: why there are none, or an empty string.
-        smallest_bytes: memory of the smallest one, or ``None``.
+        devices: the devices themselves.
         is_fault: whether there is a device that could not be used: the reason is then news.
     """
 
@@ -30,8 +31,13 @@ class Accelerators:
     driver: str | None = None
     cuda: str | None = None
     reason: str = ""
-    smallest_bytes: int | None = None
+    devices: tuple[Device, ...] = ()
     is_fault: bool = False
+
+    @property
+    def smallest_bytes(self) -> int | None:
+        """Give the memory of the smallest device, or ``None``."""
+        return min((device.total_bytes for device in self.devices if device.total_bytes), default=None)
 
     @property
     def model(self) -> str:
@@ -65,5 +71,4 @@ def describe_accelerators(cards: Cards | None, environ: Mapping[str, str], *, re
     if not names:
         reason = "no GPU can be used" if devices else "CUDA_VISIBLE_DEVICES names no GPU"
         return Accelerators(reason=reason)
-    smallest_bytes = min((device.total_bytes for device in devices if device.total_bytes), default=None)
-    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda, smallest_bytes=smallest_bytes)
+    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda, devices=tuple(devices))

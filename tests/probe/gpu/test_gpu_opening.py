@@ -96,7 +96,7 @@ def test_the_machine_as_the_library_describes_it(stub):
         "driver": "550.1",
         "cuda": "12.4",
         "reason": "",
-        "smallest_bytes": 16 * GIB,
+        "devices": [{"index": 0, "name": "Tesla T4", "uuid": "GPU-0", "total_bytes": 16 * GIB, "is_slice": False}],
         "is_fault": False,
     }
     assert run_python(DESCRIBE, environ) == [found, found, ""]
@@ -106,7 +106,7 @@ def test_the_machine_as_the_library_describes_it(stub):
         "driver": None,
         "cuda": None,
         "reason": "CUDA_VISIBLE_DEVICES names no GPU",
-        "smallest_bytes": None,
+        "devices": [],
     }
     assert run_python(DESCRIBE, {**environ, "CUDA_VISIBLE_DEVICES": ""}) == [hidden, hidden, ""]
 
@@ -130,10 +130,8 @@ def test_a_library_without_a_card_leaves_lectures_alone(stub, text, reason):
 def test_cards_of_several_models():
     cards = FakeCards(T4, Device(index=1, name="NVIDIA A100"), Device(index=2, name=UNNAMED))
     found = describe_accelerators(cards, {})
-    total_bytes = T4.total_bytes
-    assert found == Accelerators(
-        names=("Tesla T4", "NVIDIA A100"), driver="550.54", cuda="12.4", smallest_bytes=total_bytes
-    )
+    assert found == Accelerators(names=("Tesla T4", "NVIDIA A100"), driver="550.54", cuda="12.4", devices=cards.devices)
+    assert found.smallest_bytes == T4.total_bytes
     assert found.model == "Tesla T4"
     assert describe_accelerators(FakeCards(Device(index=0, name=UNNAMED)), {}).reason == "no GPU can be used"
 

@@ -1,0 +1,204 @@
+"""Before its kernels start a lecture takes a lease of what it will need, so that lectures at once share the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pytest_lecturecheck.admission import Capacity, Demand, NeverFits, Waits
+from pytest_lecturecheck.budget import LectureBudget
+from pytest_lecturecheck.demand import demand_of
+from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.errors import LeaseError
+from pytest_lecturecheck.lease.folder import default_folder
+from pytest_lecturecheck.lease.ledger import Lease, Ledger
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.ordering import order
+from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.settings import RunSettings
+from pytest_lecturecheck.units import MIB
+
+_RESERVE_FRACTION: Final = 0.05
+_LEAST_RESERVE_BYTES: Final = 256 * MIB
+_COMPANIONS: Final = 20
+_BUSY_FRACTION: Final = 0.5
+
+
+def machine_capacity(machine: Machine, devices: Sequence[Device], host_bytes: int | None = None) -> Capacity:
+    """
+    Give what all lectures together may take of a machine.
+
+    Args:
+        machine: the machine, its limits counted.
+        devices: its GPUs; those of unknown size are left out.
+        host_bytes: memory, where the settings say how much; by default all less a reserve of 5 % (at least 256 MiB).
+    """
+    usable = machine.usable_memory_bytes
+    reserve = max(_LEAST_RESERVE_BYTES, round(usable * _RESERVE_FRACTION))
+    return Capacity(
+        host_bytes=max(_LEAST_RESERVE_BYTES, usable - reserve) if host_bytes is None else host_bytes,
+        devices={device.index: device.total_bytes for device in devices if device.total_bytes},
+        core_count=machine.core_count,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """
+    What a lecture was given before it runs.
+
+    Attributes:
+        lease: the lease, or ``None`` where none is asked for.
+        refusal: why the lecture must not run, or an empty string.
+        warning: what is to be said beside its verdict, or an empty string.
+    """
+
+    lease: Lease | None = None
+    refusal: str = ""
+    warning: str = ""
+    _ledger: Ledger | None = field(default=None, repr=False)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Give the descriptors that the kernel has to keep."""
+        return (self.lease.fileno(),) if self.lease is not None else ()
+
+    @property
+    def company(self) -> tuple[str, ...]:
+        """Name the lectures that ran beside it so far, of whatever session; each once, at most twenty."""
+        if self.lease is None or self._ledger is None:
+            return ()
+        labels = (holding.demand.label for holding in self._ledger.company(self.lease))
+        return tuple(dict.fromkeys(labels))[:_COMPANIONS]
+
+    def device_variables(self, devices: Sequence[Device]) -> dict[str, str]:
+        """Confine a lecture on a machine of several GPUs to those that it was given."""
+        given = [need.index for need in self.lease.demand.devices] if self.lease is not None else []
+        if len(devices) < 2 or not given:  # noqa: PLR2004 - of a single one there is no choice
+            return {}
+        names = {device.index: device.uuid or str(device.index) for device in devices}
+        return {"CUDA_VISIBLE_DEVICES": ",".join(names[index] for index in given if index is not None)}
+
+
+class LeaseDesk:
+    """
+    Takes leases for the lectures of one process.
+
+    Args:
+        capacity: what all lectures together may take.
+        worker_count: kernels that the session may run at once.
+        is_on: whether leases are taken at all.
+        is_strict: refuse what can never fit, instead of running it alone.
+        takes_all: every lecture runs alone (to be recorded).
+    """
+
+    def __init__(self, capacity: Capacity, *, worker_count: int, is_on: bool, is_strict: bool, takes_all: bool) -> None:
+        """Open nothing yet."""
+        self.capacity = capacity
+        self._worker_count = worker_count
+        self._is_on = is_on
+        self._is_strict = is_strict
+        self._takes_all = takes_all
+        self._ledger: Ledger | None = None
+        self._fault = ""
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether leases are taken."""
+        return self._is_on
+
+    def demand(self, label: str, settings: RunSettings, budget: LectureBudget | None) -> Demand:
+        """Work out what a lecture needs."""
+        found = demand_of(
+            budget,
+            settings,
+            self.capacity,
+            self._worker_count,
+            label=label,
+            core_count=min(self.capacity.core_count, recorded_cores(budget)),
+            is_exclusive=bool(settings.exclusive),
+        )
+        return found.alone(self.capacity) if self._takes_all else found
+
+    @contextmanager
+    def hold(self, demand: Demand, on_wait: Callable[[str], None]) -> Iterator[Held]:
+        """
+        Wait until there is room for a lecture, and hold it meanwhile; the lease lives on in processes that keep it.
+
+        Args:
+            demand: what it needs.
+            on_wait: is told what is waited for, whenever that changes.
+        """
+        held = self._acquire(demand, on_wait) if self._is_on else Held()
+        try:
+            yield held
+        finally:
+            if held.lease is not None:
+                held.lease.release()
+
+    def _acquire(self, demand: Demand, on_wait: Callable[[str], None]) -> Held:
+        def tell(waits: Waits) -> None:
+            on_wait(waits.reason)
+
+        try:
+            ledger = self._open()
+            found = ledger.acquire(demand, on_wait=tell)
+            if isinstance(found, Lease):
+                return Held(lease=found, _ledger=ledger)
+            if isinstance(found, NeverFits) and self._is_strict:
+                return Held(refusal=found.reason)
+            reason = found.reason if isinstance(found, NeverFits) else ""
+            alone = ledger.acquire(demand.alone(self.capacity), on_wait=tell)
+        except LeaseError as exc:
+            # Two sessions at once may then take more than there is; that is no reason to run nothing.
+            self._is_on = False
+            return Held(warning=f"lectures at once do not wait for each other: {exc}")
+        lease = alone if isinstance(alone, Lease) else None
+        return Held(lease=lease, warning=f"it runs alone: {reason}", _ledger=ledger)
+
+    def _open(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger(default_folder(os.environ), self.capacity)
+        return self._ledger
+
+
+def read_capacity(plain: Mapping[str, Any]) -> Capacity:
+    """Give a capacity back from what JSON has made of it: keys of objects are text there."""
+    devices = {int(index): size for index, size in plain["devices"].items()}
+    return Capacity(host_bytes=plain["host_bytes"], devices=devices, core_count=plain["core_count"])
+
+
+def plan_order(budgets: Sequence[LectureBudget | None], capacity: Capacity, worker_count: int) -> tuple[int, ...]:
+    """
+    Give the positions of lectures in the order in which they are best started.
+
+    Args:
+        budgets: the budget of each lecture, or ``None``.
+        capacity: what all together may take; the same for all processes that have to come to the same order.
+        worker_count: how many run at once.
+    """
+    plain = RunSettings()
+    demands = [
+        demand_of(budget, plain, capacity, worker_count, core_count=min(capacity.core_count, recorded_cores(budget)))
+        for budget in budgets
+    ]
+    return order(demands, capacity, worker_count, [recorded_seconds(budget) for budget in budgets])
+
+
+def recorded_cores(budget: LectureBudget | None) -> int:
+    """Give the cores that a lecture kept busy when it was recorded, on average; at least one."""
+    cpu, wall = _highest(budget, Metric.CPU), _highest(budget, Metric.WALL)
+    return max(1, int(cpu / wall + _BUSY_FRACTION)) if cpu and wall else 1
+
+
+def recorded_seconds(budget: LectureBudget | None) -> float | None:
+    """Give the time that a lecture took when it was recorded, or ``None``."""
+    return _highest(budget, Metric.WALL) or None
+
+
+def _highest(budget: LectureBudget | None, metric: Metric) -> float:
+    item = budget.metrics.get(metric) if budget is not None else None
+    return max(item.seen, default=0.0) if item is not None else 0.0

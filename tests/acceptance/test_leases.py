@@ -1,0 +1,73 @@
+"""Lectures at once under xdist: never more than the machine has, who ran beside whom, and as book builds do it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+SLOW = "import time\ntime.sleep(1.5)"
+
+
+def intervals(session):
+    """Give when each lecture's cell ran, in seconds of the machine's clock, as the lecture itself wrote it down."""
+    return {name: json.loads(runs[0]["run"]["cells"][0]["output_extract"]) for name, runs in session.runs.items()}
+
+
+def overlap(first, second):
+    return first[0] < second[1] and second[0] < first[1]
+
+
+@pytest.fixture
+def recorded(own_desk):
+    """Four lectures of which two fit at once."""
+    for name in ("a", "b", "c", "d"):
+        own_desk.notebook(f"{name}.ipynb", f"import time\nstart = time.time()\n{SLOW}\nprint([start, time.time()])")
+    return own_desk
+
+
+def test_lectures_wait_until_there_is_room(recorded):
+    recorded.budgets({f"{name}.ipynb": '"400 MB"' for name in "abcd"})
+    session = recorded.pytest("--lecture-budget", "-n", "4", "--lecture-capacity=500 MB", "-v")
+    assert session.outcomes() == {"passed": 4}, session.text
+    times = list(intervals(session).values())
+    assert not any(overlap(one, two) for place, one in enumerate(times) for two in times[:place])
+    assert all("company" not in session.run(f"{name}.ipynb") for name in "abcd")
+
+
+def test_without_leases_they_run_as_a_book_build_would(recorded):
+    recorded.budgets({f"{name}.ipynb": '"400 MB"' for name in "abcd"})
+    session = recorded.pytest("--lecture-budget", "-n", "4", "--lecture-capacity=500 MB", "--lecture-no-leases")
+    times = list(intervals(session).values())
+    assert any(overlap(one, two) for place, one in enumerate(times) for two in times[:place])
+
+
+def test_times_in_company_are_not_held_against_those_of_a_lecture_alone(recorded):
+    alone = recorded.pytest("--lecture-record", "--lecture-runs=1", "-n", "2")
+    assert alone.outcomes() == {"passed": 4}
+    assert all("company" not in alone.run(f"{name}.ipynb") for name in "abcd")
+    together = recorded.pytest("--lecture-budget", "-n", "2")
+    kept = [together.run(f"{name}.ipynb").get("company", []) for name in "abcd"]
+    assert any(kept)
+    assert "shared machine: time not compared, because other lectures ran beside it" in together.text
+
+
+def test_an_exclusive_lecture_runs_alone(own_desk):
+    text = f"import time\nstart = time.time()\n{SLOW}\nprint([start, time.time()])"
+    own_desk.notebook("alone.ipynb", text, lecturecheck={"exclusive": True})
+    own_desk.notebook("other.ipynb", text)
+    session = own_desk.pytest("--lecture-budget", "-n", "2")
+    assert session.outcomes() == {"passed": 2}
+    assert not overlap(*intervals(session).values())
+
+
+def test_a_lecture_that_can_never_fit_is_refused_where_strict(own_desk):
+    own_desk.notebook("large.ipynb", "x = 1")
+    own_desk.budgets({"large.ipynb": '"2 GB"'})
+    soft = own_desk.pytest("--lecture-budget", "--lecture-capacity=1 GB")
+    assert soft.outcomes() == {"passed": 1}
+    reason = "needs 1.86 GiB, 954 MiB more than the 954 MiB of memory that all runs together may take"
+    assert f"it runs alone: {reason}" in soft.findings("large.ipynb")
+    strict = own_desk.pytest("--lecture-budget", "--lecture-capacity=1 GB", "--lecture-strict")
+    assert strict.outcomes() == {"failed": 1}
+    assert strict.verdict("large.ipynb") == {**strict.verdict("large.ipynb"), "kind": "not fitting", "headline": reason}
