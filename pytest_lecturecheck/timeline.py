@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +34,16 @@ class MemorySample:
     def level_bytes(self) -> int:
         """Give the headline of the sample: the footprint, or the resident size where there is none."""
         return self.footprint_bytes if self.footprint_bytes is not None else self.rss_bytes or 0
+
+
+def thin(samples: Sequence[_T], most: int, level: Callable[[_T], int]) -> list[_T]:
+    """Keep at most ``most`` of the samples: the first, the last, and of each stretch its lowest and its highest."""
+    if len(samples) <= most:
+        return list(samples)
+    stretch = math.ceil(len(samples) / max(1, (most - 2) // 2))
+    kept = {0, len(samples) - 1}
+    for start in range(0, len(samples), stretch):
+        positions = range(start, min(start + stretch, len(samples)))
+        kept.add(min(positions, key=lambda position: level(samples[position])))
+        kept.add(max(positions, key=lambda position: level(samples[position])))
+    return [samples[position] for position in sorted(kept)]

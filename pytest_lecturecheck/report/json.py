@@ -13,7 +13,14 @@ from pytest_lecturecheck.report.entry import Entry
 SCHEMA: Final = 1
 
 
-def render_json(records: Sequence[Mapping[str, Any]], entries: Sequence[Entry], *, platform: str = "") -> str:
+def render_json(
+    records: Sequence[Mapping[str, Any]],
+    entries: Sequence[Entry],
+    *,
+    platform: str = "",
+    about: Mapping[str, str] | None = None,
+    is_compact: bool = False,
+) -> str:
     """
     Render the document; it is ASCII, so that any reader takes it.
 
@@ -21,12 +28,21 @@ def render_json(records: Sequence[Mapping[str, Any]], entries: Sequence[Entry], 
         records: the runs as the store writes them, in the order of the session.
         entries: the session's entries, for the totals.
         platform: platform label.
+        about: what else there is to say of the session: when it ended, its mode.
+        is_compact: leave out the spaces that only people need.
 
     Raises:
         ValueError: a record holds NaN or an infinite number, which JSON does not know.
     """
-    document = {"schema": SCHEMA, "platform": platform, "totals": totals(entries), "runs": list(records)}
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    document = {
+        "schema": SCHEMA,
+        "platform": platform,
+        **(about or {}),
+        "totals": totals(entries),
+        "runs": list(records),
+    }
+    layout: dict[str, Any] = {"separators": (",", ":")} if is_compact else {"indent": 2}
+    return json.dumps(document, allow_nan=False, **layout) + "\n"
 
 
 def totals(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -20,6 +20,10 @@ SCHEMA: Final = 1
 _T = TypeVar("_T")
 
 
+class NewerRunFileError(RunFileError):
+    """A stored run that a newer version has written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
     """
@@ -81,7 +85,7 @@ def loads(text: str) -> StoredRun:
     Raises:
         RunFileError: not JSON, a newer schema, or a value that is not what it should be.
     """
-    return _stored_from_dict(_parse_json(text))
+    return _stored_from_dict(parse_json(text))
 
 
 def write_runs(path: Path, runs: Sequence[StoredRun]) -> None:
@@ -107,21 +111,33 @@ def read_runs(path: Path) -> tuple[StoredRun, ...]:
     Raises:
         RunFileError: the file cannot be read, is not JSON, has a newer schema, or holds what no run holds.
     """
+    text = read_text(path)
     try:
-        return _runs_from_dict(_parse_json(path.read_bytes().decode("utf-8")))
+        return _runs_from_dict(parse_json(text))
+    except RunFileError as error:
+        msg = f"{path}: {error}"
+        raise type(error)(msg) from error
+
+
+def read_text(path: Path) -> str:
+    """
+    Read a file of this tool.
+
+    Raises:
+        RunFileError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror or error}"
         raise RunFileError(msg) from error
     except UnicodeDecodeError as error:
         msg = f"{path}: not UTF-8 at byte {error.start}; expected a file written by this tool"
         raise RunFileError(msg) from error
-    except RunFileError as error:
-        msg = f"{path}: {error}"
-        raise RunFileError(msg) from error
 
 
 def _runs_from_dict(plain: Any) -> tuple[StoredRun, ...]:
-    _check_schema(plain)
+    check_schema(plain)
     runs = plain.get("runs")
     if not isinstance(runs, list):
         msg = f"found {type(runs).__name__}; expected a list of runs under the key 'runs'"
@@ -149,7 +165,7 @@ def _to_dict(value: Run | Verdict) -> dict[str, Any]:
 
 
 def _from_dict(cls: type[_T], plain: object, name: str) -> _T:
-    _check_schema(plain)
+    check_schema(plain)
     try:
         value: _T = from_plain(cls, plain, name)
     except CodecError as error:
@@ -157,17 +173,30 @@ def _from_dict(cls: type[_T], plain: object, name: str) -> _T:
     return value
 
 
-def _check_schema(plain: object) -> None:
+def check_schema(plain: object) -> None:
+    """
+    Refuse what is no document of this tool, or one of a newer version.
+
+    Raises:
+        NewerRunFileError: the schema is newer.
+        RunFileError: there is no schema.
+    """
     schema = plain.get("schema") if isinstance(plain, dict) else None
     if type(schema) is not int or schema < 1:
         msg = f"schema {schema!r} is not understood; expected an object with 'schema': {SCHEMA}"
         raise RunFileError(msg)
     if schema > SCHEMA:
         msg = f"schema {schema} is newer than {SCHEMA}, the newest this version reads; update pytest-lecturecheck"
-        raise RunFileError(msg)
+        raise NewerRunFileError(msg)
 
 
-def _parse_json(text: str) -> Any:
+def parse_json(text: str) -> Any:
+    """
+    Read JSON.
+
+    Raises:
+        RunFileError: it is none.
+    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pytest_lecturecheck.device import AllocatorFigures
 from pytest_lecturecheck.metric import Metric
@@ -20,7 +20,7 @@ from pytest_lecturecheck.report.figures import NO_FIGURE, line_text, value_text
 from pytest_lecturecheck.report.html.tones import cell_tone
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.run import CellRun, Run
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.timeline import MemorySample, thin
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MOST_POINTS: Final = 2000
@@ -30,7 +30,6 @@ _ALL_POINTS: Final = 500_000
 _STEPS: Final = 1 << 14
 _PERMILLE: Final = 1000
 _SEEN_APART: Final = 0.02
-_T = TypeVar("_T")
 
 
 def points_for(lecture_count: int) -> int:
@@ -227,16 +226,3 @@ def _deltas(values: Sequence[int | None]) -> list[int | None]:
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def thin(samples: Sequence[_T], most: int, level: Callable[[_T], int]) -> list[_T]:
-    """Keep at most ``most`` of the samples: the first, the last, and of each stretch its lowest and its highest."""
-    if len(samples) <= most:
-        return list(samples)
-    stretch = math.ceil(len(samples) / max(1, (most - 2) // 2))
-    kept = {0, len(samples) - 1}
-    for start in range(0, len(samples), stretch):
-        positions = range(start, min(start + stretch, len(samples)))
-        kept.add(min(positions, key=lambda position: level(samples[position])))
-        kept.add(max(positions, key=lambda position: level(samples[position])))
-    return [samples[position] for position in sorted(kept)]

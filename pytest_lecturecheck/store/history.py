@@ -1,0 +1,224 @@
+"""
+Keep what each session found out: one JSON file for each in ``.lecturecheck/runs``, the latest of them.
+
+The files are those that ``--lecture-report x.json`` writes, named for the moment in UTC and a short id, so that their
+names sort by time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.kept import KeptRun, KeptSession
+from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.store.atomic import write_text_atomically
+from pytest_lecturecheck.store.runs import (
+    NewerRunFileError,
+    check_schema,
+    parse_json,
+    read_text,
+    run_from_dict,
+    verdict_from_dict,
+)
+from pytest_lecturecheck.timeline import thin
+
+FOLDER_NAME: Final = "runs"
+DEFAULT_KEEP: Final = 50
+_NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
+_LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")
+_MOST_SAMPLES: Final = 2000
+_LEAST_SAMPLES: Final = 100
+_ALL_SAMPLES: Final = 8000
+"""Samples of a session's timelines together; more lectures have fewer each, so that the folder stays small."""
+
+
+def with_short_timelines(runs: Sequence[Run]) -> list[Run]:
+    """Give a session's runs with timelines that are short enough for all of them to be kept."""
+    most = min(_MOST_SAMPLES, max(_LEAST_SAMPLES, _ALL_SAMPLES // max(1, len(runs))))
+    return [_with_short_timeline(run, most) for run in runs]
+
+
+def _with_short_timeline(run: Run, most: int) -> Run:
+    devices = tuple(
+        replace(use, timeline=tuple(thin(use.timeline, most // 2, lambda sample: sample.used_bytes)))
+        for use in run.devices
+    )
+    return replace(run, timeline=tuple(thin(run.timeline, most, lambda item: item.level_bytes)), devices=devices)
+
+
+def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Path | None:
+    """
+    Write a session's document and remove the oldest ones beyond ``most``.
+
+    Returns:
+        The file, or ``None`` where none are to be kept (then those that are there stay).
+
+    Raises:
+        OSError: it cannot be written; nothing is left of it.
+    """
+    if most <= 0:
+        return None
+    path = folder / f"{now.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.json"
+    write_text_atomically(path, text)
+    for old in session_files(folder)[:-most]:
+        # Another session may have been quicker.
+        with contextlib.suppress(OSError):
+            old.unlink()
+    return path
+
+
+def session_files(folder: Path) -> tuple[Path, ...]:
+    """Give the files of kept sessions, the oldest first; what else lies in the folder is left alone."""
+    try:
+        found = [path for path in folder.iterdir() if path.suffix == ".json" and _NAME.fullmatch(path.stem)]
+    except OSError:
+        return ()
+    return tuple(sorted(found, key=lambda path: path.name))
+
+
+def read_session(path: Path) -> KeptSession:
+    """
+    Read a session's document, kept or written by ``--lecture-report``.
+
+    Raises:
+        NewerRunFileError: it was written by a newer version.
+        RunFileError: it cannot be read, or is not such a document.
+    """
+    text = read_text(path)
+    try:
+        return _session_from_dict(path.stem, parse_json(text))
+    except RunFileError as error:
+        msg = f"{path}: {error}"
+        raise type(error)(msg) from error
+
+
+def _session_from_dict(name: str, plain: Any) -> KeptSession:
+    check_schema(plain)
+    runs = plain.get("runs")
+    if not isinstance(runs, list):
+        msg = f"found {type(runs).__name__}; expected a list of runs under the key 'runs'"
+        raise RunFileError(msg)
+    kept = tuple(_kept_from_dict(item, position) for position, item in enumerate(runs, start=1))
+    platform = _text(plain, "platform") or (kept[0].run.platform if kept else "")
+    return KeptSession(
+        name=name,
+        platform=platform,
+        runs=kept,
+        ended=_moment(_text(plain, "ended")),
+        mode=_text(plain, "mode"),
+        version=_text(plain, "version"),
+    )
+
+
+def _kept_from_dict(plain: object, position: int) -> KeptRun:
+    if not isinstance(plain, dict) or not isinstance(plain.get("run"), dict):
+        msg = f"run {position}: found {type(plain).__name__}; expected an object with 'run' and 'verdict'"
+        raise RunFileError(msg)
+    if not isinstance(plain.get("verdict"), dict):
+        msg = f"run {position}: it has no verdict; expected a document of a session"
+        raise RunFileError(msg)
+    seconds = plain.get("seconds", 0.0)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        msg = f"run {position}: seconds {seconds!r} is not a number"
+        raise RunFileError(msg)
+    run, verdict = run_from_dict(plain["run"]), verdict_from_dict(plain["verdict"])
+    return KeptRun(run=run, verdict=verdict, seconds=float(seconds))
+
+
+def _text(plain: Mapping[str, Any], key: str) -> str:
+    found = plain.get(key, "")
+    if not isinstance(found, str):
+        msg = f"{key}: found {type(found).__name__}; expected text"
+        raise RunFileError(msg)
+    return found
+
+
+def _moment(text: str) -> dt.datetime | None:
+    if not text:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        msg = f"ended: {text!r} is no moment as ISO 8601 writes it"
+        raise RunFileError(msg) from error
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+def read_sessions(folder: Path) -> tuple[tuple[KeptSession, ...], tuple[str, ...]]:
+    """
+    Read all kept sessions, the oldest first.
+
+    Returns:
+        The sessions, and what is wrong with the files that had to be passed over.
+
+    Raises:
+        NewerRunFileError: a file was written by a newer version; what it says must not be missing unnoticed.
+    """
+    sessions, faults = [], []
+    for path in session_files(folder):
+        try:
+            sessions.append(read_session(path))
+        except NewerRunFileError:
+            raise
+        except RunFileError as error:
+            faults.append(str(error))
+    return tuple(sessions), tuple(faults)
+
+
+def find_session(folder: Path, reference: str) -> tuple[KeptSession, tuple[str, ...]]:
+    """
+    Find a kept session by ``last``, ``last~1`` (the one before) and so on, or by the beginning or the end of its name.
+
+    Returns:
+        The session, and what is wrong with the files that had to be passed over on the way.
+
+    Raises:
+        RunFileError: there is none such, several, or it cannot be read.
+    """
+    files = session_files(folder)
+    if not files:
+        msg = (
+            f"{folder}: no session is kept here; run pytest --lecture-budget (with keep-runs above 0), or name a file "
+            "that --lecture-report wrote"
+        )
+        raise RunFileError(msg)
+    if (match := _LAST.fullmatch(reference)) is not None:
+        return _counted_back(folder, files, int(match.group(1) or 0))
+    found = [path for path in files if path.stem.startswith(reference) or path.stem.endswith(reference)]
+    if not reference or len(found) != 1:
+        what = f"{len(found)} kept sessions are" if len(found) > 1 else "no kept session is"
+        msg = f"{folder}: {what} named {reference!r}; expected last, last~1, or one of {_named(found or files)}"
+        raise RunFileError(msg)
+    return read_session(found[0]), ()
+
+
+def _counted_back(folder: Path, files: Sequence[Path], back: int) -> tuple[KeptSession, tuple[str, ...]]:
+    faults = []
+    for path in reversed(files):
+        try:
+            session = read_session(path)
+        except NewerRunFileError:
+            raise
+        except RunFileError as error:
+            faults.append(str(error))
+            continue
+        if back == 0:
+            return session, tuple(faults)
+        back -= 1
+    readable = len(files) - len(faults)
+    msg = f"{folder}: only {readable} kept session{'' if readable == 1 else 's'} can be read: there is none so far back"
+    raise RunFileError("\n".join([msg, *faults]))
+
+
+def _named(files: Sequence[Path]) -> str:
+    shown = 5
+    names = [path.stem for path in files[-shown:]]
+    return ", ".join(names) + (f" and {len(files) - shown} older ones" if len(files) > shown else "")

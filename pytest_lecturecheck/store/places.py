@@ -1,0 +1,32 @@
+"""Where this machine has its folders says nothing about a lecture, and may name a person: it is not kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+_COMMON_PREFIXES: Final = frozenset({Path("/usr"), Path("/usr/local")})
+"""Prefixes of a Python that say nothing of anybody."""
+
+
+def hide_places(text: str, *, root: Path, home: Path, prefix: Path) -> str:
+    """
+    Replace folders of this machine in a JSON text by what they are.
+
+    Args:
+        text: JSON, as :func:`json.dumps` writes it with ASCII only.
+        root: pytest's rootdir; becomes ``.``.
+        home: the user's home; becomes ``~``.
+        prefix: where the Python and its packages are; becomes ``{prefix}``.
+    """
+    names = {home: "~", prefix: "{prefix}", root: "."}
+    names = {path: name for path, name in names.items() if path.parent != path and path not in _COMMON_PREFIXES}
+    if not names:
+        return text
+    written = {json.dumps(str(path))[1:-1]: name for path, name in names.items()}
+    # Of folders in each other the inner one; and only whole names: "/home/a" is not in "/home/abc".
+    inner_first = sorted(written, key=len, reverse=True)
+    pattern = re.compile("(" + "|".join(map(re.escape, inner_first)) + r")(?![\w.-]*\w)")
+    return pattern.sub(lambda found: written[found.group()], text)
