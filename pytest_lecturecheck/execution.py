@@ -17,6 +17,8 @@ from typing import Final
 import zmq
 import zmq.asyncio
 
+from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.loop import KernelLoop
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan, Tracing
 from pytest_lecturecheck.kernel.runner import nothing_to_run, run_lecture
@@ -28,6 +30,7 @@ from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 from pytest_lecturecheck.probe.machine import available_memory
 from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.port import Probe
+from pytest_lecturecheck.probe.remote import RemoteProbe
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.settings import DEFAULTS, RunSettings
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
@@ -64,9 +67,10 @@ class Workbench:
         on_progress: is told where a run stands; called on the kernels' thread.
         on_wait: is called about twice a second on the calling thread while a lecture runs.
         kernel_count: kernels that the session may run at once, or ``None``.
+        launcher: where kernels run.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all of it by keyword
         self,
         *,
         platform: str,
@@ -75,6 +79,7 @@ class Workbench:
         on_progress: Callable[[Progress], None],
         on_wait: Callable[[], None],
         kernel_count: int | None = None,
+        launcher: Launcher = LOCAL,
     ) -> None:
         """Start nothing yet."""
         self._kernel_count = kernel_count
@@ -105,16 +110,20 @@ class Workbench:
             warden=self._warden,
             available_memory=available_memory,
             on_progress=on_progress,
+            launcher=launcher,
+            open_remote_probe=RemoteProbe,
         )
 
-    def run(
+    def run(  # noqa: PLR0913 - one run has that many sides; all but four by keyword
         self,
         lecture: Lecture,
         settings: RunSettings,
         repeat: int,
         environment: Mapping[str, str] | None = None,
+        *,
         tracing: Tracing | None = None,
         pass_fds: tuple[int, ...] = (),
+        memory_bytes: int | None = None,
     ) -> Run:
         """
         Run ``lecture`` once and give the record.
@@ -126,6 +135,7 @@ class Workbench:
             environment: variables for its kernel only.
             tracing: cells to be traced, or ``None``.
             pass_fds: descriptors that its kernel keeps as long as it lives.
+            memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
         """
         plan = RunPlan(
             lecture=lecture,
@@ -137,6 +147,7 @@ class Workbench:
             kernel_count=self._kernel_count,
             pass_fds=pass_fds,
             tracing=tracing,
+            memory_bytes=memory_bytes,
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.launchers.port import Launcher
     from pytest_lecturecheck.run import Run
     from pytest_lecturecheck.verdict import Verdict
 
@@ -20,4 +22,18 @@ def pytest_lecturecheck_verdict(config: pytest.Config, run: Run, verdict: Verdic
         config: pytest's configuration.
         run: the record of the run.
         verdict: what was made of it.
+    """
+
+
+@pytest.hookspec
+def pytest_lecturecheck_launchers(config: pytest.Config) -> Mapping[str, Launcher]:  # type: ignore[empty-body]
+    """
+    Offer launchers, which start kernels elsewhere; called once in each process, when the session begins.
+
+    Args:
+        config: pytest's configuration.
+
+    Returns:
+        Launchers by the name that ``--lecture-launcher`` takes; see
+        :class:`pytest_lecturecheck.kernel.launchers.port.Launcher`.
     """

@@ -148,6 +148,12 @@ OPTIONS: Final = (
         "reserve)",
     ),
     Option(
+        name="launcher",
+        metavar="NAME",
+        help="where kernels run: local (here), slurm (each kernel is a step of the allocation that pytest runs in), or "
+        "one that a plugin offers (default: local)",
+    ),
+    Option(
         name="env-profile",
         metavar="NAME",
         help="named set of variables for kernels only: jax-ci (compiled programs kept between runs, a share of the GPU "
@@ -168,6 +174,11 @@ OPTIONS: Final = (
         on_command_line=False,
         help="lines of progress without a terminal, and how often a lecture that runs is told of: '60 s', or 'off' "
         "(default: 60 s where the variable CI is set)",
+    ),
+    Option(
+        name="slurm",
+        on_command_line=False,
+        help="a table for the launcher slurm: partition, account, time, gres, mem-default, cpus, extra, sbatch-extra",
     ),
     Option(name="env", on_command_line=False, help="variables for kernels only: a table of names and values"),
     Option(name="env-profiles", on_command_line=False, help="named sets of variables: a table of tables"),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.budget import Tolerance
+from pytest_lecturecheck.cluster import SlurmSettings, parse_slurm
 from pytest_lecturecheck.environment import EnvironmentRules, parse_environment, parse_profiles
 from pytest_lecturecheck.errors import SettingsError, UnitError
 from pytest_lecturecheck.option_table import OPTIONS, Option
@@ -176,6 +177,8 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "rerun-failed": _read_flag,
     "no-leases": _read_flag,
     "capacity": _read_positive_size,
+    "launcher": _read_text,
+    "slurm": parse_slurm,
     "env": parse_environment,
     "profile": read_trace_request,
     "env-profile": _read_text,
@@ -213,6 +216,8 @@ class SessionSettings:
         rerun_failed: run lectures again whose failure is remembered.
         environment: variables for kernels.
         trace: cells to be traced, or ``None``.
+        launcher: name of what starts kernels.
+        slurm: what Slurm is asked for.
         keep_runs: sessions that are kept, or ``None`` for the usual number.
         github: whether GitHub Actions gets a job summary and annotations.
         heartbeat_seconds: how often a running lecture is told of where there is no terminal; 0 for never, ``None``
@@ -237,6 +242,8 @@ class SessionSettings:
     rerun_failed: bool = False
     environment: EnvironmentRules = field(default_factory=EnvironmentRules)
     trace: TraceRequest | None = None
+    launcher: str = "local"
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
     keep_runs: int | None = None
     github: bool = True
     heartbeat_seconds: float | None = None
@@ -365,6 +372,8 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         rerun_failed=both.get("rerun-failed", False),
         environment=environment,
         trace=_trace_request(mode, given, in_file, file_name),
+        launcher=both.get("launcher", "local"),
+        slurm=both.get("slurm", SlurmSettings()),
         keep_runs=both.get("keep-runs"),
         github=both.get("github", True),
         heartbeat_seconds=both.get("heartbeat"),

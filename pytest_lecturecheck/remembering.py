@@ -75,6 +75,7 @@ They come at once, so that little is won by remembering them, and repeating them
 _FROM_OUTSIDE: Final = frozenset(
     {
         CauseKind.KILLED,
+        CauseKind.ENDED_BY_SCHEDULER,
         CauseKind.TIMED_OUT_STARVED,
         CauseKind.PREALLOCATION_RACE,
         CauseKind.LEFTOVER_HOLDER,

@@ -14,12 +14,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck.chronicle import Chronicle
+from pytest_lecturecheck.cluster import step_memory_bytes
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.device import Device
 from pytest_lecturecheck.environment import KernelPlace, kernel_environment
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.imports import library_path
+from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.leasing import Held, LeaseDesk
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
@@ -67,12 +70,14 @@ class Site:
         devices: the GPUs that kernels may use.
         place: what environment profiles depend on.
         leases: where lectures get room.
+        launcher: what starts kernels.
     """
 
     machine: Machine
     devices: Sequence[Device]
     place: KernelPlace
     leases: LeaseDesk
+    launcher: Launcher = LOCAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +135,7 @@ class LectureRunner:
         self._machine = site.machine
         self._place = site.place
         self._leases = site.leases
+        self._launcher = site.launcher
         self._devices = site.devices
         self._chronicle = chronicle
         self._on_progress = on_progress
@@ -172,7 +178,7 @@ class LectureRunner:
         settings = self._settings_of(lecture)
         if settings.skip_reason:
             return settings.skip_reason
-        if not self._machine.accelerators and settings.gpu in _NEEDS_GPU:
+        if not self._machine.accelerators and not self._launcher.gives_gpu and settings.gpu in _NEEDS_GPU:
             return f"{_NEEDS_GPU[settings.gpu]} ({settings.origin('gpu')}), and there is none here"
         if not lecture.has_work:
             return f"nothing to run: {self._execution.nothing_to_run(lecture)}"
@@ -267,8 +273,16 @@ class LectureRunner:
         lecture, held = job.lecture, job.held
         tracing = self._execution.plan_tracing(self._rootdir, lecture, repeat, traced_cells) if traced_cells else None
         self._chronicle.begin(lecture, settings.memory_cap_bytes)
+        # A run that is made to be recorded is not held to what was recorded before.
+        budget = self._results.find_budget(lecture.name) if self._settings.mode is Mode.CHECK else None
         found = self._bench().run(
-            lecture, settings, repeat, job.environment, tracing=tracing, pass_fds=held.descriptors
+            lecture,
+            settings,
+            repeat,
+            job.environment,
+            tracing=tracing,
+            pass_fds=held.descriptors,
+            memory_bytes=step_memory_bytes(budget, settings),
         )
         run = self._shown(replace(found, company=held.company))
         self._chronicle.end(lecture.name, run.outcome.value)
@@ -324,6 +338,7 @@ class LectureRunner:
                 on_progress=self._on_progress,
                 on_wait=self._on_wait,
                 kernel_count=self._place.kernel_count,
+                launcher=self._launcher,
             )
         bench: Workbench = self._workbench
         return bench

@@ -17,6 +17,9 @@ from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_work
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.environment import KernelPlace
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
+from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
 from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity
 from pytest_lecturecheck.live import LiveLine, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
@@ -57,15 +60,24 @@ def register(config: pytest.Config) -> None:
         accelerators = detect_accelerators()
         results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
         memory = _open_memory(config, settings)
+        config.pluginmanager.add_hookspecs(hookspecs)
+        launcher = _open_launcher(config, settings)
     except LectureCheckError as exc:
         msg = f"lecturecheck: {exc}"
         raise pytest.UsageError(msg) from exc
-    session = LectureCheckSession(config, settings, results, memory, accelerators)
-    config.pluginmanager.add_hookspecs(hookspecs)
+    session = LectureCheckSession(config, settings, results, memory, accelerators, launcher)
     config.pluginmanager.register(session, SESSION_PLUGIN)
     if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
         doors = scheduling.WorkerOrders(session.orders, session.note_worker_progress, session.note_worker_crash)
         config.pluginmanager.register(doors)
+
+
+def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher:
+    if config.getoption("collectonly"):
+        return LOCAL
+    others = merge_launchers(config.hook.pytest_lecturecheck_launchers(config=config))
+    folder = config.rootpath / OWN_FOLDER / "kernels"
+    return open_launcher(settings.launcher, slurm=settings.slurm, folder=folder, others=others)
 
 
 def _open_memory(config: pytest.Config, settings: SessionSettings) -> FailureMemory:
@@ -93,6 +105,7 @@ class LectureCheckSession:
         results: budgets and entries.
         memory: how lectures failed before.
         accelerators: the GPUs that kernels may use.
+        launcher: what starts kernels.
     """
 
     def __init__(
@@ -102,6 +115,7 @@ class LectureCheckSession:
         results: Results,
         memory: FailureMemory,
         accelerators: Accelerators,
+        launcher: Launcher,
     ) -> None:
         """Prepare; no kernel is started and no lecture is read."""
         self.config = config
@@ -124,7 +138,7 @@ class LectureCheckSession:
         self.leases = LeaseDesk(
             machine_capacity(self.machine, accelerators.devices, settings.capacity_bytes),
             worker_count=scheduling.kernel_count(config),
-            is_on=settings.takes_leases,
+            is_on=settings.takes_leases and not launcher.admits,
             is_strict=settings.strict,
             takes_all=settings.mode is Mode.RECORD,
         )
@@ -148,7 +162,13 @@ class LectureCheckSession:
             cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
         )
         self.runner.attach(
-            Site(machine=self.machine, devices=accelerators.devices, place=place, leases=self.leases),
+            Site(
+                machine=self.machine,
+                devices=accelerators.devices,
+                place=place,
+                leases=self.leases,
+                launcher=launcher,
+            ),
             chronicle=self.chronicle,
             on_progress=self._note_progress,
             on_wait=self._show_progress,

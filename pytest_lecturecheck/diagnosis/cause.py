@@ -56,6 +56,8 @@ class CauseKind(StrEnum):
     CHILD_ENDED = "child process ended"
     """A worker process ended abruptly, not the kernel; that it was for memory is not shown."""
     KILLED = "killed from outside"
+    ENDED_BY_SCHEDULER = "ended by the scheduler"
+    """A batch scheduler ended the kernel's step, for its time limit or for reasons that are not the lecture's."""
     NATIVE_OUT_OF_MEMORY = "native allocator out of memory"
     NATIVE_CRASH = "native crash"
     ENDED_BY_SIGNAL = "ended by a signal"

@@ -20,6 +20,7 @@ from pytest_lecturecheck.diagnosis import (
     memory_errors,
     network,
     oom_kills,
+    scheduler_ends,
     shadowing,
     timeouts,
 )
@@ -31,6 +32,7 @@ Rule: TypeAlias = Callable[[Evidence], Cause | None]
 RULES: Final[tuple[Rule, ...]] = (
     oom_kills.find_stop_at_cap,
     timeouts.find_startup_timeout,
+    scheduler_ends.find_scheduler_end,
     oom_kills.find_oom_kill,
     shadowing.find_shadowing_file,
     deaths.find_death_at_start,

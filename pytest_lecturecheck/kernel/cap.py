@@ -46,15 +46,19 @@ class Cap:
         limit_bytes: the limit.
         group: the memory group that holds it, or ``None`` where the watchdog alone does.
         is_chosen: whether a person chose the limit (otherwise it protects the machine).
+        holder: who else holds the run to it ("Slurm"), or an empty string.
     """
 
     limit_bytes: int
     group: MemoryGroup | None = None
     is_chosen: bool = False
+    holder: str = ""
 
     @property
     def method(self) -> str:
         """Say how the limit is held."""
+        if self.holder:
+            return self.holder
         return "watchdog" if self.group is None else f"cgroup v{self.group.version}"
 
 
@@ -81,7 +85,7 @@ async def watch(cap: Cap, probe: Probe, available_memory: Callable[[], int | Non
         if snapshot is None:
             continue
         # Where a group holds the cap, the group decides: it does not charge the library files that others use as well.
-        exceeded = cap.group is None and snapshot.footprint_bytes > cap.limit_bytes
+        exceeded = cap.group is None and not cap.holder and snapshot.footprint_bytes > cap.limit_bytes
         if not exceeded and rounds_left <= 0:
             available = available_memory()
             rounds_left = _rounds_to_next_look(available)

@@ -106,8 +106,7 @@ class LectureProvisioner(LocalProvisioner):
         begun = asyncio.get_running_loop().time()
         try:
             while self.launch.place is None:
-                if self.ended.done():
-                    raise KernelStartError(self.launch.refusal())
+                self._check_refusal()
                 self._news.clear()
                 await self._news.wait()
         except BaseException:
@@ -117,13 +116,17 @@ class LectureProvisioner(LocalProvisioner):
             raise
         self.queued_seconds = asyncio.get_running_loop().time() - begun
 
+    def _check_refusal(self) -> None:
+        if self.ended.done():
+            raise KernelStartError(self.launch.refusal())
+
     def _connection(self) -> Any:
         """Give the connection, which the launcher may have moved to another address."""
-        place = self.launch.place
-        if place is not None and place.connection:
+        place, manager = self.launch.place, self.parent
+        if place is not None and place.connection and manager is not None:
             for name, value in place.connection.items():
-                setattr(self.parent, name, value)
-            self.connection_info = self.parent.get_connection_info()
+                setattr(manager, name, value)
+            self.connection_info = manager.get_connection_info()
         return self.connection_info
 
     def _watch_stderr(self, reader: int) -> None:
@@ -224,7 +227,7 @@ class LectureProvisioner(LocalProvisioner):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelNeed:
-    """What a launcher is told of a kernel: the lecture, the memory it is to have if that is known, its need of a GPU."""
+    """What a launcher is told of a kernel: the lecture, the memory it is to have if known, its need of a GPU."""
 
     lecture: str = ""
     memory_bytes: int | None = None

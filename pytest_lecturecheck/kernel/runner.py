@@ -20,6 +20,7 @@ from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel.attached import Attached, launch
 from pytest_lecturecheck.kernel.client import Reply, Request
 from pytest_lecturecheck.kernel.device_book import CellDevices, DeviceBook
+from pytest_lecturecheck.kernel.launch import make_shared_folder
 from pytest_lecturecheck.kernel.observations import (
     cell_error,
     cell_findings,
@@ -30,6 +31,7 @@ from pytest_lecturecheck.kernel.observations import (
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
 from pytest_lecturecheck.kernel.profiling import Profiler
 from pytest_lecturecheck.kernel.shadowing import find_shadowing_files
+from pytest_lecturecheck.kernel.steps import Step, look_at_step, scheduler_findings
 from pytest_lecturecheck.kernel.teardown import interrupt
 from pytest_lecturecheck.kernel.traces import Traces
 from pytest_lecturecheck.lecture.model import Cell, Lecture
@@ -111,6 +113,7 @@ class _LectureRun:
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.traces: Traces | None = None
+        self.step = Step()
         self.devices = DeviceBook(plan.lecture.name)
         self.profiler = Profiler(plan.tracing, plan.lecture.cells, self.findings)
 
@@ -172,6 +175,8 @@ class _LectureRun:
     async def _launch(self) -> Attached:
         folder = self._folder()
         self.attached = await launch(self.plan, self.ports, self.context, cwd=folder, document=self.document)
+        # A queue before the start is no time of the lecture's.
+        self.begun += self.attached.kernel.provisioner.queued_seconds
         self.devices.attach(self.attached.device_probe)
         self.traces = Traces(self.attached, self.ports, folder)
         return self.attached
@@ -179,7 +184,9 @@ class _LectureRun:
     def _folder(self) -> Path:
         if not self.plan.settings.run_in_temp:
             return self.plan.lecture.path.parent
-        self.temp_folder = self.temp_folder or tempfile.TemporaryDirectory(prefix="lc-run-", ignore_cleanup_errors=True)
+        if self.temp_folder is None:
+            shared = make_shared_folder(self.ports.launcher)
+            self.temp_folder = tempfile.TemporaryDirectory(prefix="lc-run-", dir=shared, ignore_cleanup_errors=True)
         return Path(self.temp_folder.name)
 
     def _total_left(self) -> float:
@@ -343,6 +350,7 @@ class _LectureRun:
         attached.probe.close()
         if attached.has_ended:
             return replace(self.record, outcome=Outcome.DIED, evidence=self._evidence(None))
+        await attached.kernel.provisioner.launch.look()
         software, bad_end = await attached.leave()
         if bad_end:
             self.findings.append(Finding(kind=FindingKind.KERNEL, message=bad_end, fails_when_strict=True))
@@ -355,6 +363,7 @@ class _LectureRun:
             self.record = replace(self.record, timeline=self.attached.probe.timeline(self.started_at))
             leftovers = await self.attached.tear_down(self.ports)
             self.findings.extend(self.traces.left(leftovers) if self.traces is not None else ())
+            self.step = await look_at_step(self.attached.kernel, self.ports.launcher)
         used, devices = await self.devices.close()
         self.record = replace(self.record, devices=devices)
         if self.temp_folder is not None:
@@ -365,10 +374,11 @@ class _LectureRun:
         cells = tuple(replace(cell, readings=self.devices.marked(cell.readings)) for cell in self.cells)
         readings = {**readings, **self.devices.lecture_readings(cells)}
         record = replace(record, cells=cells, readings=readings, devices=self.record.devices)
-        record = replace(record, timeline=self.record.timeline)
+        record = self.step.added_to(replace(record, timeline=self.record.timeline))
         heaviest = record.heaviest_cell()
         if heaviest is not None:
             self.findings.extend(thread_findings(heaviest.number, self.threads_after))
+        self.findings.extend(scheduler_findings(record))
         return replace(record, findings=(*self.findings, *self.devices.findings))
 
     # -- progress -----------------------------------------------------------------------------------------------------

@@ -52,6 +52,9 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     kernel_pid = kernel.pid
     suspects: set[int] = set()
     await _let_helpers_end(kernel, find_marked)
+    if not kernel.provisioner.ended.done():
+        # A keeper ends its kernel in order; killed itself, it would leave that behind.
+        await kernel.provisioner.launch.stop()
     for _ in range(_KILL_ROUNDS):
         found = _living(kernel, find_marked, suspects)
         if not found:
@@ -109,6 +112,10 @@ def _describe(process: psutil.Process) -> Leftover:
 
 def kill_now(kernel: Kernel) -> None:
     """Kill the kernel and its present descendants at once, without waiting; :func:`kill_tree` does the rest."""
+    if not kernel.place.is_here:
+        with suppress(psutil.Error):
+            psutil.Process(kernel.pid).terminate()
+        return
     pids = {kernel.pid, *_descendants({kernel.pid})}
     if kernel.group is not None:
         pids |= set(kernel.group.pids())
@@ -118,9 +125,11 @@ def kill_now(kernel: Kernel) -> None:
 
 
 async def interrupt(kernel: Kernel) -> None:
-    """Ask the kernel to stop its cell, in the way its kernelspec names."""
+    """Ask the kernel to stop its cell, in the way its kernelspec and its launcher have."""
     if _IS_WINDOWS or kernel.manager.kernel_spec.interrupt_mode == "message":
         await kernel.manager.interrupt_kernel()
+        return
+    if kernel.provisioner.launch.interrupt():
         return
     with suppress(OSError):
         await kernel.provisioner.send_signal(signal.SIGINT)
