@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.requests import parse_array_size
+from pytest_lecturecheck.diagnosis.requests import parse_array_size, parse_request
 from pytest_lecturecheck.diagnosis.wording import (
     all_lines,
     both_units,
@@ -37,8 +37,11 @@ _LIBRARY_FRAME: Final = re.compile(r"\s*File (?P<path>\S+?)(?::[0-9]+)?(?:,| in 
 
 
 def is_memory_error(evidence: Evidence) -> bool:
-    """Tell whether the cell raised Python's MemoryError (NumPy's own included)."""
-    return evidence.error is not None and evidence.error.name.rsplit(".", 1)[-1] in _NAMES
+    """Tell whether the cell raised Python's MemoryError (NumPy's own included), and not about a device's memory."""
+    error = evidence.error
+    return (
+        error is not None and error.name.rsplit(".", 1)[-1] in _NAMES and parse_request(error.name, error.value) is None
+    )
 
 
 def find_superlu_limit(evidence: Evidence) -> Cause | None:
@@ -155,7 +158,8 @@ def find_other_memory_error(evidence: Evidence) -> Cause | None:
                 f"MemoryError: one request of unknown size was refused{_clause(had_text(evidence))}"
                 f"{in_brackets(evidence)}"
             ),
-            evidence=all_lines(evidence),
+            # Whoever raised it may have said more than what it was.
+            evidence=(*((error_text(evidence.error),) if evidence.error.value else ()), *all_lines(evidence)),
         )
     return Cause(
         kind=CauseKind.CELL_ERROR,

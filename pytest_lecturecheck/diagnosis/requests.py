@@ -4,7 +4,8 @@ Read the memory that was asked for out of the texts of errors.
 An error counts only where its class and its text agree: a plain ``ValueError: ran out of memory cards`` is no statement
 about memory. Texts as raised by NumPy (``numpy/_core/_exceptions.py``), XLA (``RESOURCE_EXHAUSTED``; the CPU client
 says "allocating", the device's allocator "while trying to allocate"), CuPy (``cupy/cuda/memory.pyx``), PyTorch
-(``c10/cuda/CUDACachingAllocator.cpp``, ``c10/core/impl/alloc_cpu.cpp``), Numba and TensorFlow.
+(``c10/cuda/CUDACachingAllocator.cpp``, ``c10/core/impl/alloc_cpu.cpp``), RMM (``rmm/detail/error.hpp``), Numba and
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -94,6 +95,13 @@ _FORMS: Final = (
         "XLA",
         MemoryPlace.DEVICE,
     ),
+    # The driver's own word, wherever it came up: pools, libraries, CUDA graphs.
+    _form(
+        _XLA,
+        rf"[A-Z_]{{5,24}}: .*?(?:[Ff]ailed to allocate {_SIZE}.*)?(?:CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory)\b.*",
+        "XLA",
+        MemoryPlace.DEVICE,
+    ),
     # XLA's CPU kernels do not pass the allocation's size on.
     _form(_XLA, r"INTERNAL: .*YNNPACK operation failed.*", "XLA", MemoryPlace.HOST),
     _form(_XLA, rf"RESOURCE_EXHAUSTED: .*?[Ff]ailed to allocate {_SIZE}.*", "XLA", MemoryPlace.UNKNOWN),
@@ -113,6 +121,13 @@ _FORMS: Final = (
     _form(_CUPY, rf"[Oo]ut of memory (?:allocating|to allocate) {_SIZE}.*", "CuPy", MemoryPlace.DEVICE),
     _form(_CUPY, r"cudaErrorMemoryAllocation: out of memory.*", "CuPy", MemoryPlace.DEVICE),
     _form(_TORCH, r"CUDA error: out of memory.*", "PyTorch", MemoryPlace.DEVICE),
+    # RMM, the pool of cuDF and cuML, translates std::bad_alloc into Python's MemoryError.
+    _form(
+        {"MemoryError"},
+        r"std::bad_alloc: out_of_memory: (?:CUDA error|RMM failure)\b.*",
+        "RMM",
+        MemoryPlace.DEVICE,
+    ),
     _form({"CudaAPIError"}, r".*CUDA_ERROR_OUT_OF_MEMORY.*", "Numba", MemoryPlace.DEVICE),
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*device:GPU.*", "TensorFlow", MemoryPlace.DEVICE),
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*", "TensorFlow", MemoryPlace.HOST),
@@ -141,7 +156,7 @@ _NUMPY_UNKNOWN_DTYPE: Final = re.compile(rf"Unable to allocate {_SIZE}.*", re.DO
 _DTYPE_BITS: Final = re.compile(r"(?:u?int|float|complex)([0-9]{1,3})")
 _DEVICE_NOT_USABLE: Final = re.compile(
     r"DNN library initialization failed|CUDNN_STATUS_NOT_INITIALIZED|CUDNN_STATUS_ALLOC_FAILED"
-    r"|CUBLAS_STATUS_NOT_INITIALIZED|CUBLAS_STATUS_ALLOC_FAILED|cusolverDnCreate.*failed"
+    r"|CUBLAS_STATUS_NOT_INITIALIZED|CUBLAS_STATUS_ALLOC_FAILED|(?:cu|gpu)(?:blas|sparse|solver(?:Dn|Sp))Create.*failed"
     r"|[Ff]ailed to create cublas handle|CUDA_ERROR_DEVICE_UNAVAILABLE|devices? (?:is|are) busy or unavailable"
 )
 _STDERR_MEMORY: Final = re.compile(

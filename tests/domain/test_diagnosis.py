@@ -183,6 +183,16 @@ def test_a_refused_request_of_unknown_size(traceback):
     )
 
 
+def test_a_memory_error_with_words_of_its_own_keeps_them():
+    cause = check(
+        memory_error("the table of quantiles does not fit"),
+        CauseKind.REQUEST_REFUSED,
+        "MemoryError: one request of unknown size was refused; the process itself had only 63 MiB "
+        "(code cell 2, line 9)",
+    )
+    assert cause.evidence == ("MemoryError: the table of quantiles does not fit", *ROOMY_LINES)
+
+
 def test_memory_that_climbed_to_the_limit():
     full = {"peak_footprint_bytes": 23 * GIB, "available_memory_bytes": 10 * GIB}
     check(
@@ -435,6 +445,27 @@ DEVICE = " on the device (code cell 2, line 9)"
             "Numba out of memory" + DEVICE,
         ),
         (
+            "XlaRuntimeError",
+            "INTERNAL: Failed to instantiate CUDA graph: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "XLA out of memory" + DEVICE,
+        ),
+        (
+            "JaxRuntimeError",
+            (
+                "INTERNAL: failed to allocate 2.00GiB (2147483648 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of "
+                "memory"
+            ),
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "XLA out of memory: asked 2.15 GB (2 GiB)" + DEVICE,
+        ),
+        (
+            "MemoryError",
+            "std::bad_alloc: out_of_memory: CUDA error at: /rmm/mr/device/cuda_memory_resource.hpp:60: out of memory",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "RMM out of memory" + DEVICE,
+        ),
+        (
             "ResourceExhaustedError",
             "OOM when allocating tensor with shape[9,9] and type float on /job:localhost/device:GPU:0 by allocator bfc",
             CauseKind.DEVICE_OUT_OF_MEMORY,
@@ -460,6 +491,10 @@ def test_libraries_out_of_memory_on_host_and_device(name, value, kind, headline)
     [
         ("XlaRuntimeError", "FAILED_PRECONDITION: DNN library initialization failed"),
         ("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+        (
+            "XlaRuntimeError",
+            "INTERNAL: jaxlib/gpu/solver_kernels.cc:45: operation gpusolverDnCreate(&handle) failed: cuSolver internal",
+        ),
     ],
 )
 def test_a_gpu_that_cannot_be_set_up_is_a_hint_and_no_claim(name, value):
