@@ -9,6 +9,7 @@ from typing import Final
 _LINES: Final = 30
 _LINE_CHARS: Final = 500
 _FRAMES: Final = 6
+_NATIVE_FRAMES: Final = 3
 _NOISE: Final = (
     "Kernel is running over TCP without encryption",
     "Communication (including code and outputs) is sent in plain text",
@@ -24,6 +25,8 @@ _FRAME: Final = re.compile(r'  File ".*", line \d+ in .*|  \.\.\.|  <no Python f
 _KERNEL_FRAME: Final = re.compile(
     r"[/\\](?:IPython|ipykernel|tornado|asyncio|traitlets)[/\\]|ipykernel_launcher|<frozen runpy>"
 )
+# As glog, absl and LLVM print them: "    @     0x7f3c2c0b6090  (unknown)", " #4 0x00007f3c2c0b6090 abort (...)".
+_NATIVE_FRAME: Final = re.compile(r"\s*(?:PC: )?@\s+(?:0x)?[0-9a-f]{6,}\b.*|\s*#[0-9]{1,3}\s+0x[0-9a-f]{6,}\b.*")
 
 
 def stderr_tail(text: str) -> tuple[str, ...]:
@@ -31,11 +34,20 @@ def stderr_tail(text: str) -> tuple[str, ...]:
     Give the last lines of a kernel's stderr.
 
     ipykernel's own noise is left out. Of what faulthandler prints at a crash, the fault and the frames of the thread
-    that crashed are kept, without those of the kernel itself.
+    that crashed are kept, without those of the kernel itself; of a native stack, which may be longer than all that is
+    kept, the first frames: what a library said before it is the point.
     """
     lines = (line.rstrip()[:_LINE_CHARS] for line in text.splitlines())
     kept = [line for line in lines if line and not any(noise in line for noise in _NOISE)]
-    return tuple(_condense(kept))[-_LINES:]
+    return tuple(_condense(_without_long_stacks(kept)))[-_LINES:]
+
+
+def _without_long_stacks(lines: Iterable[str]) -> Iterator[str]:
+    frames = 0
+    for line in lines:
+        frames = frames + 1 if _NATIVE_FRAME.fullmatch(line) else 0
+        if frames <= _NATIVE_FRAMES:
+            yield line
 
 
 def _condense(lines: Iterable[str]) -> Iterator[str]:

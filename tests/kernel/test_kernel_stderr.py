@@ -46,6 +46,14 @@ def test_a_crash_keeps_the_fault_and_the_frames_of_the_lecture():
     )
 
 
+def test_a_native_stack_does_not_push_out_what_was_said_before_it():
+    said = "F0101 stream.cc:99] Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED"
+    frames = [f"    @     0x7f3c2c0b{number:04x}  (unknown)" for number in range(60)]
+    llvm = [f" #{number} 0x00007f3c2c0b{number:04x} abort (/lib/libc.so.6+0x2)" for number in range(60)]
+    tail = stderr_tail("\n".join([said, *frames, "PC: @     0x7f3c2c0b6090  raise", "between", *llvm, "Aborted"]))
+    assert tail == (said, *frames[:3], "between", *llvm[:3], "Aborted")
+
+
 def test_a_lecture_may_print_what_looks_like_a_frame():
     line = '  File "x.py", line 3 in f'
     assert stderr_tail(line) == (line,)
