@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import secrets
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ class Attached:
         probe: measures.
         cap: the limit on its memory, or ``None``.
         device_probe: measures the GPUs, or ``None``.
+        devices_since: when that began, of ``time.perf_counter``.
         stopped_at_cap: whether the watchdog has killed it.
         has_agent: whether the agent answers inside the kernel.
         request_count: requests that the agent has counted, so that its words can be matched with cells.
@@ -60,6 +62,7 @@ class Attached:
         self.probe = probe
         self.cap = cap
         self.device_probe: DeviceProbe | None = None
+        self.devices_since = time.perf_counter()
         self.stopped_at_cap = False
         self._stack_offer: StackOffer | None = None
         self._watchdog: asyncio.Task[None] | None = None
@@ -103,9 +106,10 @@ class Attached:
         """Take note of the counters of OOM kills, and have the footprint watched from now on if there is a cap."""
         self._oom_before = ports.oom_counters(self._group_folder)
         if self.cap is not None:
-            self._watchdog = asyncio.ensure_future(watch(self.cap, self.probe, ports.available_memory, self._stop))
+            self._watchdog = asyncio.ensure_future(watch(self.cap, self.probe, ports.available_memory, self.stop))
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Kill it because of its memory."""
         self.stopped_at_cap = True
         kill_now(self.kernel)
 
@@ -205,7 +209,7 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
     token = secrets.token_hex(8)
     spec_name = plan.settings.kernel_name or plan.lecture.kernel_name
     # A lone surrogate in a file's name has no other form in an environment.
-    environment = {**plan.environment, RUN_LECTURE_VARIABLE: plan.lecture.name.encode(errors="replace").decode()}
+    environment = {**plan.environment, RUN_LECTURE_VARIABLE: plan.shown_name.encode(errors="replace").decode()}
     kernel = await start_kernel(
         spec_name,
         context=context,
@@ -223,6 +227,7 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
         ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
     attached = Attached(kernel, LectureClient(document, kernel), _open_probe(ports, kernel), cap)
     if kernel.place.is_here:
+        attached.devices_since = time.perf_counter()
         attached.device_probe = ports.open_device_probe(kernel.pid, token)
     attached.watch_cap(ports)
     return attached

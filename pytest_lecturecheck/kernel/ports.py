@@ -132,6 +132,7 @@ class RunPlan:
         pass_fds: descriptors that the kernel keeps as long as it lives (POSIX).
         tracing: cells to be traced, or ``None``.
         memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
+        label: how others know this run where the lecture's name is not enough ("kernel 2 of 3 of a.md").
     """
 
     lecture: Lecture
@@ -145,3 +146,9 @@ class RunPlan:
     pass_fds: tuple[int, ...] = ()
     tracing: Tracing | None = None
     memory_bytes: int | None = None
+    label: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """Give the name by which others know this run."""
+        return self.label or self.lecture.name

@@ -18,6 +18,7 @@ import zmq.asyncio
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel.attached import Attached, launch
+from pytest_lecturecheck.kernel.barrier import Seat
 from pytest_lecturecheck.kernel.client import Reply, Request
 from pytest_lecturecheck.kernel.device_book import CellDevices, DeviceBook
 from pytest_lecturecheck.kernel.launch import make_shared_folder
@@ -44,12 +45,12 @@ _PROGRESS_SECONDS: Final = 0.5
 _START_TRIES: Final = 2
 
 
-async def run_lecture(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context) -> Run:
+async def run_lecture(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, seat: Seat | None = None) -> Run:
     """
     Run a lecture and give the record of it.
 
     Whatever the lecture does ends in the record. Cancelling the task tears the kernel down and then goes on as a
-    cancellation.
+    cancellation. With a ``seat`` in a cohort, the first cell waits for the kernels of the others.
     """
     record = Run(
         lecture=plan.lecture.name,
@@ -66,7 +67,7 @@ async def run_lecture(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context)
     if not plan.lecture.has_work:
         cells = tuple(_cell_run(cell, _idle_status(cell)) for cell in plan.lecture.cells)
         return replace(record, outcome=Outcome.NOTHING_TO_RUN, reason=nothing_to_run(plan.lecture), cells=cells)
-    return await _LectureRun(plan, ports, context, record).execute()
+    return await _LectureRun(plan, ports, context, record, seat).execute()
 
 
 def nothing_to_run(lecture: Lecture) -> str:
@@ -96,8 +97,10 @@ def _cell_run(cell: Cell, status: CellStatus, **more: Any) -> CellRun:
 class _LectureRun:
     """The state of one run while it lasts."""
 
-    def __init__(self, plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, record: Run) -> None:
-        self.plan, self.ports, self.context, self.record = plan, ports, context, record
+    def __init__(
+        self, plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, record: Run, seat: Seat | None
+    ) -> None:
+        self.plan, self.ports, self.context, self.record, self.seat = plan, ports, context, record, seat
         self.timeout = plan.settings.timeout_seconds or math.inf
         self.total_timeout = plan.settings.total_timeout_seconds or math.inf
         self.startup_timeout = plan.settings.startup_timeout_seconds or math.inf
@@ -114,7 +117,9 @@ class _LectureRun:
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.traces: Traces | None = None
         self.step = Step()
-        self.devices = DeviceBook(plan.lecture.name)
+        self.devices = DeviceBook(plan.shown_name)
+        if seat is not None:
+            seat.origin = self.started_at
         self.profiler = Profiler(plan.tracing, plan.lecture.cells, self.findings)
 
     async def execute(self) -> Run:
@@ -151,6 +156,9 @@ class _LectureRun:
             message = "the agent could not be installed in the kernel; shell lines and threads are not seen"
             self.findings.append(Finding(kind=FindingKind.KERNEL, message=message))
         self.devices.look_before()
+        if self.seat is not None:
+            left = self._total_left()
+            await self.seat.wait_for_others(None if left == math.inf else left)
         record = await self._run_cells(attached)
         return record if record.outcome is not Outcome.COMPLETED else await self._finish(attached)
 
@@ -179,6 +187,8 @@ class _LectureRun:
         self.begun += self.attached.kernel.provisioner.queued_seconds
         self.devices.attach(self.attached.device_probe)
         self.traces = Traces(self.attached, self.ports, folder)
+        if self.seat is not None:
+            self.seat.note_kernel(self.attached)
         return self.attached
 
     def _folder(self) -> Path:
@@ -224,6 +234,8 @@ class _LectureRun:
         self.devices.begin_cell()
         try:
             request = attached.client.begin_cell(self.document.cells[cell.index], cell.index)
+            if self.seat is not None:
+                self.seat.note_sent()
             ended = await attached.client.wait_cell(request, None if limit == math.inf else limit)
         finally:
             measured = attached.probe.end_cell()
@@ -321,7 +333,7 @@ class _LectureRun:
             allocators=seen.allocators if seen is not None else (),
             compilation=seen.compilation if seen is not None else None,
             environment=dict(self.plan.environment),
-            lecture=self.record.lecture,
+            lecture=self.plan.shown_name,
             session_kernel_count=self.plan.kernel_count,
         )
         if attached is None:
@@ -347,6 +359,7 @@ class _LectureRun:
 
     async def _finish(self, attached: Attached) -> Run:
         """Close the measurement of a lecture that came to its end and ask what ran; a kernel that has gone has died."""
+        self._leave_seat()
         attached.probe.close()
         if attached.has_ended:
             return replace(self.record, outcome=Outcome.DIED, evidence=self._evidence(None))
@@ -356,7 +369,12 @@ class _LectureRun:
             self.findings.append(Finding(kind=FindingKind.KERNEL, message=bad_end, fails_when_strict=True))
         return replace(self.record, software=software, load_average=self.ports.read_load_average())
 
+    def _leave_seat(self) -> None:
+        if self.seat is not None:
+            self.seat.leave()
+
     async def _tear_down(self) -> Mapping[Metric, Reading]:
+        self._leave_seat()
         readings: Mapping[Metric, Reading] = {}
         if self.attached is not None:
             readings = self.attached.probe.close()
