@@ -31,6 +31,7 @@ from pytest_lecturecheck.kernel.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import KernelPlace, Launch, Launcher, LaunchOrder, ProcessEnd
 from pytest_lecturecheck.kernel.outputs import BoundedText
+from pytest_lecturecheck.kernel.quiet import quiet_failures
 from pytest_lecturecheck.kernel.specs import spec_manager
 from pytest_lecturecheck.kernel.stderr import stderr_tail
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
@@ -339,7 +340,8 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
     # On-disk history costs time in every cell and would mix runs.
     arguments = ["--HistoryManager.hist_file=:memory:"] if manager.ipykernel else []
     try:
-        await manager.start_kernel(cwd=str(cwd), env=_environment(token, extra_env), extra_arguments=arguments)
+        with quiet_failures():
+            await manager.start_kernel(cwd=str(cwd), env=_environment(token, extra_env), extra_arguments=arguments)
     except (OSError, ValueError) as exc:
         shutil.rmtree(folder, ignore_errors=True)
         program = spec.argv[0] if spec.argv else "(empty argv)"

@@ -187,7 +187,7 @@ def test_a_kernel_that_is_not_installed(bench):
     assert run.reason.endswith(". Install it, or choose another one with --lecture-kernel NAME")
 
 
-def test_a_kernel_whose_program_is_missing(bench, tmp_path, monkeypatch):
+def test_a_kernel_whose_program_is_missing(bench, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("JUPYTER_PATH", str(kernelspec(tmp_path, "missing", "/no/such/program", "{connection_file}")))
     run = bench.run("x = 1", kernel_name="missing")
     assert run.outcome is Outcome.NOT_STARTED
@@ -195,6 +195,7 @@ def test_a_kernel_whose_program_is_missing(bench, tmp_path, monkeypatch):
         "kernel 'missing' could not be started: its program '/no/such/program' does not exist; install the kernel "
         "again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
     )
+    assert caplog.records == [], "jupyter_client's traceback and the user's search path stand beside the reason"
 
 
 def test_a_kernel_that_ends_before_it_is_ready(bench, tmp_path, monkeypatch):
