@@ -63,7 +63,7 @@ def cell(number, line, peak=None, raised=0, wall=0.1, status=CellStatus.OK, **re
             Metric.WALL: Measurement(metric=Metric.WALL, value=wall, method=Method.EXACT, source="monotonic clock"),
             Metric.CPU: Measurement(metric=Metric.CPU, value=wall * 1.5, method=Method.EXACT),
         }
-    start = None if peak is None else (peak - raised) * MIB
+    start = None if peak is None else round((peak - raised) * MIB)
     return CellRun(
         number=number,
         index=number * 2,

@@ -1,0 +1,63 @@
+"""``lecturecheck compare``: two sides, lecture by lecture."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Final
+
+from pytest_lecturecheck.commands.kept_sessions import add_root, has_colour, side_of, width
+from pytest_lecturecheck.report.compare import exceeding, render_comparison
+
+HELP: Final = "compare two sessions, two platforms, or a session with a budget file"
+DESCRIPTION: Final = """\
+Hold two sides against each other, lecture by lecture: what changed most comes first, then what differs underneath (OS,
+processor, cores, memory, huge pages, BLAS, versions).
+
+  lecturecheck compare last~1 last                       the last two sessions
+  lecturecheck compare main.json branch.json             two commits, each with its --lecture-report file
+  lecturecheck compare linux-x86_64-cpu darwin-arm64-cpu two platforms, by their budget files
+  lecturecheck compare linux-x86_64-cpu last             the last session against what was recorded
+  lecturecheck compare last~1 last --fail-over 1.2       fail where a figure grew to more than 1.2 times what it was
+
+A side is a kept session (last, last~1, part of its name), a .json file of --lecture-report, a .toml budget file, or the
+label of a platform that has one. Figures that were had by different methods (an exact peak and a sampled one) are not
+held against each other. With --fail-over, differences of up to 16 MiB or 1 s do not count, nor do times of different
+classes of machine. Exit status: 0; 1 where --fail-over found something; 2 where a side cannot be read."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("before", metavar="A", help="the side before")
+    parser.add_argument("after", metavar="B", help="the side after")
+    parser.add_argument(
+        "--fail-over", type=_factor, metavar="FACTOR", help="exit with 1 where a figure grew to more than this factor"
+    )
+    add_root(parser)
+
+
+def _factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 1):
+        msg = f"{text!r} is not a factor of at least 1, such as 1.2"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def run(options: argparse.Namespace) -> tuple[int, list[str]]:
+    """
+    Compare.
+
+    Returns:
+        Exit status and what is to be printed.
+
+    Raises:
+        LectureCheckError: a side cannot be read.
+    """
+    before, after = side_of(options, options.before), side_of(options, options.after)
+    most: float | None = options.fail_over
+    lines = render_comparison(before, after, width=width(), colour=has_colour(), most=most)
+    return (1 if most is not None and exceeding(before, after, most) else 0), lines

@@ -1,0 +1,78 @@
+"""``lecturecheck report``: a kept session as a page, as Markdown or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.commands.kept_sessions import RUN_HELP, add_root, entries_of, session_of
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.kept import KeptSession
+from pytest_lecturecheck.report.json import render_json
+from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.store.atomic import write_text_atomically
+from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict
+
+HELP: Final = "write a kept session as a report: .html, .md or .json"
+DESCRIPTION: Final = """\
+Write a session again as a report, without running anything. The ending of the file's name chooses the form.
+
+  lecturecheck report                          the last session as report.html
+  lecturecheck report last~1 -o before.md      the one before it, for a pull request
+  lecturecheck report artifact.json            a file that --lecture-report wrote, say on another machine
+
+What changed since a budget was recorded is told only by the session's own report: budgets are not kept with it."""
+_DEFAULT: Final = Path("report.html")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN", help=f"{RUN_HELP} (default: last)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=_DEFAULT, metavar="FILE", help=f"file to write (default: {_DEFAULT})"
+    )
+    add_root(parser)
+
+
+def run(options: argparse.Namespace) -> tuple[int, list[str]]:
+    """
+    Write the report.
+
+    Returns:
+        Exit status and what is to be printed.
+
+    Raises:
+        LectureCheckError: the session cannot be read, or the file not written.
+    """
+    output: Path = options.output
+    if output.suffix.lower() not in {".html", ".md", ".json"}:
+        msg = f"-o {output}: a report has no such form; expected a name ending in .html, .md or .json"
+        raise LectureCheckError(msg)
+    session = session_of(options, options.run)
+    text = _render(session, output.suffix.lower())
+    try:
+        write_text_atomically(output, text)
+    except OSError as exc:
+        msg = f"{output}: cannot be written: {exc.strerror or exc}"
+        raise LectureCheckError(msg) from exc
+    count = len(session.runs)
+    return 0, [f"{output}: {session.title}, {count} run{'' if count == 1 else 's'}"]
+
+
+def _render(session: KeptSession, form: str) -> str:
+    entries = entries_of(session)
+    machine = next((kept.run.machine for kept in session.runs if kept.run.machine is not None), None)
+    if form == ".md":
+        return render_markdown(entries, platform=session.platform, machine=machine)
+    if form == ".json":
+        records = [
+            {"run": run_to_dict(kept.run), "verdict": verdict_to_dict(kept.verdict), "seconds": kept.seconds}
+            for kept in session.runs
+        ]
+        ended = session.ended.isoformat(timespec="seconds") if session.ended is not None else ""
+        about = {"ended": ended, "mode": session.mode, "version": session.version}
+        return render_json(records, entries, platform=session.platform, about=about)
+    from pytest_lecturecheck.report.html import render_html  # noqa: PLC0415 - a templating library, only for a page
+
+    return render_html(entries, platform=session.platform, machine=machine)

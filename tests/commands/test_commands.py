@@ -1,0 +1,219 @@
+"""The commands over kept sessions, as people call them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_sessions import START, after, before, budgets, drifting, kept, session_of
+
+from pytest_lecturecheck.cli import main
+from pytest_lecturecheck.report.json import render_json
+from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.store.budgets import save_budgets
+from pytest_lecturecheck.store.history import keep_session
+from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict
+
+
+def document(session):
+    records = [
+        {"run": run_to_dict(run.run), "verdict": verdict_to_dict(run.verdict), "seconds": run.seconds}
+        for run in session.runs
+    ]
+    about = {"ended": session.ended.isoformat(), "mode": "check", "version": "1.0"}
+    return render_json(records, [], platform=session.platform, about=about)
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A folder in which sessions have been kept."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def keep(book, *sessions):
+    folder = book / ".lecturecheck" / "runs"
+    return [keep_session(folder, document(session), now=session.ended, most=99) for session in sessions]
+
+
+def call(capsys, *arguments):
+    status = main(arguments)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_the_last_session_as_a_page(book, capsys):
+    _, last = keep(book, before(), after())
+    status, out, err = call(capsys, "report")
+    assert (status, err) == (0, "")
+    assert out == f"report.html: {last.stem} of 2026-01-12 06:00 UTC, 7 runs\n"
+    assert "lectures/new.md" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_a_report_is_the_same_document(book, capsys):
+    (path,) = keep(book, before())
+    assert call(capsys, "report", str(path), "-o", "x.json")[0] == 0
+    assert call(capsys, "report", "x.json", "-o", "y.json")[0] == 0
+    assert Path("x.json").read_text(encoding="utf-8") == Path("y.json").read_text(encoding="utf-8")
+    written = json.loads(Path("x.json").read_text(encoding="utf-8"))
+    assert written["runs"] == json.loads(path.read_text(encoding="utf-8"))["runs"]
+    assert (written["ended"], written["mode"], written["version"]) == (START.isoformat(), "check", "1.0")
+    assert written["totals"]["lectures"] == 7
+
+
+def test_markdown_from_another_folder(book, capsys, monkeypatch):
+    keep(book, before(), after())
+    below = book / "lectures" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert call(capsys, "report", "last~1", "-o", "old.md")[0] == 0
+    assert "lectures/old.md" in Path("old.md").read_text(encoding="utf-8")
+    monkeypatch.chdir("/")
+    assert call(capsys, "show", "growth.md", "--root", str(book))[1].startswith("lectures/growth.md: 2 sessions\n")
+
+
+def test_a_comparison_and_its_exit_status(book, capsys):
+    keep(book, before(), after())
+    status, out, _ = call(capsys, "compare", "last~1", "last")
+    assert (status, out.endswith("\n6 lectures compared\n")) == (0, True)
+    assert call(capsys, "compare", "last~1", "last", "--fail-over", "2.5")[0] == 0
+    status, out, err = call(capsys, "compare", "last~1", "last", "--fail-over", "1.2")
+    assert (status, err) == (1, "")
+    assert "2 grew to more than 1.2 times: lectures/gpu.md (compile time 2.08 x)" in out
+
+
+@pytest.mark.parametrize("name", ["linux-x86_64-cpu", "lecture-budgets/linux-x86_64-cpu.toml"])
+def test_a_comparison_with_a_budget_file(book, capsys, name):
+    save_budgets(book / "lecture-budgets" / "linux-x86_64-cpu.toml", budgets())
+    (path,) = keep(book, after())
+    status, out, _ = call(capsys, "compare", name, "last")
+    lines = out.split("\n")
+    assert status == 0
+    assert lines[0] == "before: budgets of linux-x86_64-cpu.toml, linux-x86_64-cpu"
+    assert lines[1] == f"after:  last, {path.stem} of 2026-01-12 06:00 UTC, linux-x86_64-cpu"
+    assert lines[-2] == "2 lectures compared"
+
+
+def test_a_history(book, capsys):
+    keep(book, *drifting())
+    status, out, err = call(capsys, "show", "nuts.md")
+    assert (status, err) == (0, "")
+    assert "  peak footprint drifts: +4.0 % a month, " in out
+
+
+def test_paragraphs_for_a_readme(book, capsys):
+    keep(book, before())
+    status, out, _ = call(capsys, "readme")
+    assert status == 0
+    assert out.startswith("### Memory, Runtime, Storage Requirements\n\n7 notebooks were run on 2026-01-05 with ")
+
+
+def test_damaged_files_are_passed_over_and_named(book, capsys):
+    keep(book, before())
+    (bad,) = keep(book, after())
+    bad.write_text("[", encoding="utf-8")
+    fault = f"lecturecheck: passed over: {bad}: not JSON: Expecting value: line 1 column 2 (char 1)\n"
+    for arguments in (("readme",), ("show", "old.md"), ("report", "-o", "x.md")):
+        status, _, err = call(capsys, *arguments)
+        assert (status, err) == (0, fault)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("report", "-o", "x.pdf"),
+            "-o x.pdf: a report has no such form; expected a name ending in .html, .md or .json",
+        ),
+        (("report", "no.json"), "no.json: cannot be read: No such file or directory"),
+        (
+            ("compare", "last", "no.toml"),
+            "no.toml: there is no such budget file; lecturecheck platform prints this machine's label",
+        ),
+        (
+            ("compare", "last", "zzz"),
+            (
+                "{runs}: no kept session is named 'zzz'; expected last, last~1, or one of {name}\n"
+                "'zzz' is no platform either: budgets are there for linux-x86_64-cpu in lecture-budgets"
+            ),
+        ),
+        (("show", "lectures/rate.md"), "{runs}: no kept session has run 'lectures/rate.md'; perhaps {near}"),
+        (("show", "same.md"), "'same.md' may be any of x/same.md, y/same.md; write more of its path"),
+        (("report", "-o", "made/x.md/y.md"), "made/x.md/y.md: cannot be written: File exists"),
+    ],
+)
+def test_what_cannot_be_done_says_what_to_do(book, capsys, arguments, message):
+    save_budgets(book / "lecture-budgets" / "linux-x86_64-cpu.toml", budgets())
+    runs = [*before().runs, kept("x/same.md", 9), kept("y/same.md", 9)]
+    (path,) = keep(book, session_of(*runs))
+    (book / "made").mkdir()
+    (book / "made" / "x.md").write_text("a file")
+    status, out, err = call(capsys, *arguments)
+    near = "lectures/rates.md, lectures/steady.md, lectures/growth.md"
+    assert (status, out) == (2, "")
+    assert err == f"lecturecheck: {message.format(runs=path.parent, name=path.stem, near=near)}\n"
+
+
+@pytest.mark.parametrize("arguments", [("report",), ("show", "a.md"), ("readme",)])
+def test_without_sessions(book, capsys, arguments):
+    status, _, err = call(capsys, *arguments)
+    assert status == 2
+    assert err == (
+        f"lecturecheck: {book / '.lecturecheck' / 'runs'}: no session is kept here; run pytest --lecture-budget (with "
+        "keep-runs above 0), or name a file that --lecture-report wrote\n"
+    )
+
+
+def test_a_session_that_ran_nothing_has_no_readme(book, capsys):
+    run = kept("a.md", 1)
+    skipped = replace(run, run=replace(run.run, outcome=Outcome.SKIPPED, cells=()))
+    (path,) = keep(book, session_of(skipped))
+    status, _, err = call(capsys, "readme")
+    assert status == 2
+    assert err == (
+        f"lecturecheck: {path.stem} of 2026-01-05 06:00 UTC has run no cell, so there is nothing to tell; choose "
+        "another session\n"
+    )
+
+
+@pytest.mark.parametrize("factor", ["0.9", "nan", "inf", "x"])
+def test_factors_that_are_none(capsys, factor):
+    with pytest.raises(SystemExit) as caught:
+        main(["compare", "a", "b", "--fail-over", factor])
+    assert caught.value.code == 2
+    assert f"argument --fail-over: {factor!r} is not a factor of at least 1, such as 1.2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "show", "readme"])
+def test_the_help_teaches_by_examples(capsys, command):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"\n  lecturecheck {command} " in capsys.readouterr().out
+
+
+def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():
+    script = (
+        "import sys; from pytest_lecturecheck.cli import main; "
+        "print(sorted({'pytest', '_pytest', 'nbformat', 'nbclient', 'jinja2', 'jupytext'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_a_terminal_of_a_poor_encoding_gets_escapes(book):
+    keep(book, before())
+    script = "import sys; from pytest_lecturecheck.cli import main; sys.exit(main(['readme']))"
+    found = subprocess.run(
+        [sys.executable, "-X", "utf8=0", "-c", script],
+        capture_output=True,
+        cwd=book,
+        env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
+        check=True,
+    )
+    assert b"| \\u2264 750 MiB |" in found.stdout

@@ -1,0 +1,286 @@
+"""Comparisons, histories and READMEs over kept sessions: whole texts, and what must hold whatever lectures hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_entries import MACHINE, MIB, cell, run_of
+from made_sessions import GOLDEN, LARGER, NOW, SESSION_RENDERINGS, after, before, drifting, kept, package, session_of
+from markdown_it import MarkdownIt
+from test_terminal import HOSTILE, UNSAFE, hostile_entry
+
+from pytest_lecturecheck.comparing import (
+    Difference,
+    Ratio,
+    SideFigure,
+    compare_sides,
+    differences,
+    side_of_session,
+)
+from pytest_lecturecheck.drift import Drift
+from pytest_lecturecheck.kept import KeptRun, KeptSession
+from pytest_lecturecheck.metric import Method, Metric
+from pytest_lecturecheck.report.compare import exceeding, render_comparison
+from pytest_lecturecheck.report.history import drift_of, moments_of, render_history
+from pytest_lecturecheck.report.readme import render_readme
+from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.verdict import VerdictKind
+
+EXACT = Method.EXACT
+PEAK, WALL = Metric.PEAK_FOOTPRINT, Metric.WALL
+
+
+@pytest.mark.parametrize("name", SESSION_RENDERINGS)
+def test_the_whole_text(name):
+    assert SESSION_RENDERINGS[name]() + "\n" == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def sides(first=None, second=None):
+    return side_of_session(first or before(), "A"), side_of_session(second or after(), "B")
+
+
+def ratio(first, second, metric=PEAK, **rest):
+    return Ratio(
+        metric=metric,
+        before=SideFigure(value=first, method=EXACT),
+        after=SideFigure(value=second, method=EXACT),
+        **rest,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "exceeds"),
+    [
+        (ratio(100 * MIB, 120 * MIB), False),
+        (ratio(100 * MIB, 120 * MIB + 1), True),
+        (ratio(10 * MIB, 26 * MIB), False),
+        (ratio(10 * MIB, 26 * MIB + 1), True),
+        (ratio(2.0, 3.0, WALL), False),
+        (ratio(2.0, 3.1, WALL), True),
+        (ratio(2.0, 30.0, WALL, counts=False), False),
+        (ratio(2.0, 30.0, WALL, reason="exact and sampled"), False),
+        (ratio(0.0, 30.0, WALL), False),
+        (Ratio(metric=WALL, before=None, after=SideFigure(value=3.0)), False),
+    ],
+)
+def test_what_exceeds_a_factor(found, exceeds):
+    assert found.exceeds(1.2) is exceeds
+
+
+def test_the_lecture_that_exceeds_is_named_and_no_other():
+    assert exceeding(*sides(), 1.25) == [
+        "lectures/gpu.md (compile time 2.08 x)",
+        "lectures/growth.md (peak footprint 1.31 x, wall time 1.91 x)",
+    ]
+    assert exceeding(*sides(), 2.1) == []
+    assert exceeding(*sides(after(), before()), 1.2) == ["lectures/gpu.md (GPU memory live 2.00 x)"]
+
+
+def test_times_of_different_machines_or_in_company_do_not_count():
+    assert exceeding(*sides(None, after(LARGER)), 1.2) == ["lectures/growth.md (peak footprint 1.31 x)"]
+    crowded = session_of(kept("lectures/growth.md", 748, 40.0, company=("lectures/other.md",)))
+    assert exceeding(*sides(None, crowded), 1.2) == []
+
+
+def test_of_repeated_runs_the_highest_figures_count_and_failures_are_told():
+    session = session_of(kept("a.md", 100, 9.0), kept("a.md", 120, 8.0, kind=VerdictKind.OVER), kept("a.md", 110, 7.0))
+    failing = replace(session.runs[1], verdict=replace(session.runs[1].verdict, failed=True))
+    (lecture,) = side_of_session(replace(session, runs=(session.runs[0], failing)), "").lectures.values()
+    assert lecture.figures[PEAK].value == 120 * MIB
+    assert lecture.figures[WALL].value == 9.0
+    assert lecture.word == "over"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        kept("a.md", 100, outcome=Outcome.FAILED),
+        kept("a.md", 100, kind=VerdictKind.FAILED_BEFORE),
+        kept("a.md", 100, is_profiled=True, kind=VerdictKind.PROFILED),
+    ],
+)
+def test_runs_whose_figures_say_nothing_have_none(run):
+    (lecture,) = side_of_session(session_of(run), "").lectures.values()
+    assert lecture.figures == {}
+
+
+def test_what_differs_is_told_only_of_lectures_that_both_know():
+    first = session_of(kept("a.md", 1), kept("only.md", 1, software=NOW))
+    second = session_of(kept("a.md", 1, machine=replace(MACHINE, ram_bytes=MACHINE.ram_bytes + 1)))
+    assert differences(*sides(first, second)) == ()
+    unknown = session_of(kept("a.md", 1, machine=None, software=None))
+    assert differences(*sides(first, unknown)) == ()
+    more = replace(NOW, packages={**NOW.packages, "numpy": "2.1.0", "scipy": "1.15.0"}, python="3.13", blas=())
+    assert differences(*sides(first, session_of(kept("a.md", 1, software=more), platform="x"))) == (
+        Difference(name="platform", before="linux-x86_64-cpu", after="x"),
+        Difference(name="Python", before="3.12.1", after="3.13"),
+        Difference(name="scipy", before="absent", after="1.15.0"),
+    )
+
+
+@given(st.permutations(before().runs), st.permutations(after().runs))
+def test_the_order_of_runs_does_not_matter(first, second):
+    one = compare_sides(*sides(session_of(*first), session_of(*second)))
+    assert one == compare_sides(*sides())
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40)), min_size=1, max_size=6))
+def test_swapping_the_sides_inverts_the_ratios_and_keeps_the_order_of_change(figures):
+    first = session_of(*(kept(f"{i}.md", a / MIB) for i, (a, _) in enumerate(figures)))
+    second = session_of(*(kept(f"{i}.md", b / MIB) for i, (_, b) in enumerate(figures)))
+    there, back = compare_sides(*sides(first, second)), compare_sides(*sides(second, first))
+    assert [pair.size for pair in there] == pytest.approx([pair.size for pair in back])
+    by_subject = {pair.subject: pair for pair in back}
+    for pair in there:
+        assert pair.ratios[0].value * by_subject[pair.subject].ratios[0].value == pytest.approx(1)
+
+
+def test_many_lectures_show_those_that_changed_most():
+    first = session_of(*(kept(f"{i:03}.md", 1000) for i in range(60)))
+    second = session_of(*(kept(f"{i:03}.md", 1000 + 20 * i) for i in range(60)))
+    lines = render_comparison(*sides(first, second), width=80)
+    assert lines[4].startswith("059.md")
+    assert "and 20 more that changed less" in lines
+    assert "020.md" in "\n".join(lines)
+    assert "019.md" not in "\n".join(lines)
+
+
+def test_nothing_in_common():
+    lines = render_comparison(*sides(session_of(kept("a.md", 1)), session_of(kept("b.md", 1))), width=80, most=1.2)
+    assert lines == [
+        "before: A, linux-x86_64-cpu",
+        "after:  B, linux-x86_64-cpu",
+        "",
+        "no lecture is known to both sides",
+        "",
+        "Only before",
+        "  a.md",
+        "",
+        "Only after",
+        "  b.md",
+        "",
+        "0 lectures compared; none grew to more than 1.2 times",
+    ]
+
+
+def test_a_drift_is_of_the_last_machine_and_the_last_method():
+    moments = moments_of(drifting(), ("lectures/nuts.md", ""))
+    drift, count, days = drift_of(moments, PEAK)
+    assert isinstance(drift, Drift)
+    assert (drift.monthly_fraction, count, days) == (pytest.approx(0.04, abs=0.001), 12, 77)
+    elsewhere = moments_of(
+        [*drifting(), session_of(kept("lectures/nuts.md", 9, machine=LARGER), days=99)], ("lectures/nuts.md", "")
+    )
+    assert drift_of(elsewhere, PEAK) == (None, 1, 0)
+    sampled = moments_of(
+        [*drifting(), session_of(kept("lectures/nuts.md", 9, method=Method.SAMPLED), days=99)], ("lectures/nuts.md", "")
+    )
+    assert drift_of(sampled, PEAK) == (None, 1, 0)
+    assert drift_of([], PEAK) == (None, 0, 0)
+
+
+def test_times_in_company_are_no_part_of_a_trend():
+    sessions = [
+        session_of(kept("a.md", 100, 10.0 * 1.1**week, company=("b.md",) if week % 2 else ()), days=7 * week)
+        for week in range(12)
+    ]
+    assert drift_of(moments_of(sessions, ("a.md", "")), WALL)[1] == 6
+
+
+def test_variants_have_histories_of_their_own_and_old_rows_are_left_out():
+    sessions = [session_of(kept("a.md", 100), kept("a.md", 50, variant="gpu"), days=day) for day in range(5)]
+    lines = render_history(sessions, "a.md", width=80, most=3)
+    assert [line for line in lines if line.startswith("a.md")] == ["a.md: 5 sessions", "a.md [gpu]: 5 sessions"]
+    assert lines.count("2 older sessions left out") == 2
+    assert not [line for line in lines if line.startswith("2026-01-06")]
+
+
+class Page(HTMLParser):
+    def __init__(self, markdown):
+        super().__init__()
+        self.tags = set()
+        self.feed(MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown))
+
+    def handle_starttag(self, tag, _attrs):
+        self.tags.add(tag)
+
+
+README_TAGS = {"h3", "h4", "p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+
+
+def check_hostile(text):
+    entry = hostile_entry(text)
+    session = KeptSession(
+        name=text, platform=text, runs=(KeptRun(run=entry.run, verdict=entry.verdict),), version=text, mode=text
+    )
+    completed = replace(
+        entry.run, outcome=Outcome.COMPLETED, software=replace(NOW, python=text, packages={text: text}, blas=(text,))
+    )
+    other = replace(session, runs=(KeptRun(run=completed, verdict=entry.verdict),))
+    shown = [
+        *render_comparison(side_of_session(session, text), side_of_session(other, text), width=80, most=1.2),
+        *render_history([session, other], entry.run.lecture, width=80),
+    ]
+    assert UNSAFE.search("".join(shown)) is None
+    page = render_readme([replace(entry, run=completed), entry], platform=text, ended=None, version=text)
+    assert Page(page).tags <= README_TAGS
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "</code><img src=x>", "| a |\n|---|\n", "{}{}", "# x\n\n```"])
+def test_hostile_samples_are_harmless(text):
+    check_hostile(text)
+
+
+@settings(max_examples=30)
+@given(
+    st.text(
+        st.one_of(
+            st.sampled_from("`|<>[]()!*_~#&@:/\\\n-+=1. \t\"'$\x1b\x9b\x00{}"), st.characters(exclude_categories=())
+        ),
+        max_size=40,
+    )
+)
+def test_any_text_is_harmless(text):
+    check_hostile(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer"),
+    [
+        (599.0, "**less than 10 minutes** (measured: 9 min 59 s,"),
+        (600.0, "**10-60 minutes** (measured: 10 min 00 s,"),
+        (3601.0, "**1-2 hours** (measured: 1 h 01 min,"),
+        (15 * 86400.0, "**more than 14 days** (measured: 15 days 0 h,"),
+    ],
+)
+def test_the_answer_on_time(seconds, answer):
+    (entry, *_) = package()
+    assert answer in render_readme([replace(entry, seconds=seconds)], platform="here", ended=None)
+
+
+@given(st.integers(1, 2**45))
+def test_sizes_are_rounded_up_and_not_by_much(size):
+    run = run_of("a.md", [cell(1, 1, size / MIB)])
+    run = replace(run, readings={PEAK: replace(run.readings[PEAK], value=size, tolerance=0)})
+    (entry, *_) = package()
+    text = render_readme([replace(entry, run=run)], platform="here", ended=None)
+    number, unit = text.split("The most memory, up to ")[1].split(",")[0].split(" ")
+    shown = float(number) * {"MiB": MIB, "GiB": 1024 * MIB, "TiB": MIB * MIB, "B": 1, "KiB": 1024}[unit]
+    assert shown >= size * 0.9995
+    assert shown <= max(size * 1.11, size + MIB)
+
+
+def test_a_notebook_without_figures():
+    (entry, *_) = package()
+    run = replace(entry.run, readings={}, software=None, machine=None, findings=())
+    text = render_readme(
+        [replace(entry, run=run, verdict=replace(entry.verdict, failed=False))], platform="here", ended=None
+    )
+    assert "Memory was not measured." in text
+    assert "What the notebooks write was not measured;" in text
+    assert "The code was last run on a machine of the class here. No GPU was used.\n" in text
+    assert text.endswith("machine unknown\n\nNothing else was noticed.\n")
