@@ -26,6 +26,8 @@ _ON_CPU: Final = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROFILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OWN_PREFIX: Final = "LECTURECHECK_"
+_LONGEST_VALUE: Final = 32_767
+"""The limit of Windows; Linux starts no program with one of 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,5 +173,8 @@ def _value_text(name: str, value: object) -> str:
         return str(value)
     if not isinstance(value, str) or "\0" in value:
         msg = f"variable {name} is {value!r}; expected text, a number, true or false"
+        raise SettingsError(msg)
+    if len(value.encode()) > _LONGEST_VALUE:
+        msg = f"variable {name} has {len(value.encode())} bytes; expected at most {_LONGEST_VALUE}"
         raise SettingsError(msg)
     return value

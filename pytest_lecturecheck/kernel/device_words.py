@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -69,9 +68,10 @@ def clean_errors(words: object) -> dict[str, str]:
 
 def clean_seconds(value: object) -> float | None:
     """Give ``value`` where it is a time in seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # The comparison comes first: NaN fails it, and a whole number without end has no float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_SECONDS:
         return None
-    return float(value) if 0 <= value <= _MOST_SECONDS else None
+    return float(value)
 
 
 def _size(value: object) -> int | None:

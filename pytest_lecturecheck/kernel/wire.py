@@ -47,14 +47,14 @@ async def receive(socket: Any, session: Any) -> Iterable[dict[str, Any]]:
     try:
         _, parts = session.feed_identities(parts)
         return _unpack(parts, session)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()
 
 
 def _unpack(parts: Sequence[Buffer], session: Any) -> Iterable[dict[str, Any]]:
     if len(parts) < _PARTS or (session.auth is not None and not compare_digest(parts[0], session.sign(parts[1:5]))):
         return ()
-    header, parent, metadata = (session.unpack(part) for part in parts[1:4])
+    header, parent, metadata = (session.unpack(bytes(part)) for part in parts[1:4])
     message = {
         "header": header,
         "msg_id": header["msg_id"],
@@ -66,9 +66,16 @@ def _unpack(parts: Sequence[Buffer], session: Any) -> Iterable[dict[str, Any]]:
     content = parts[4]
     start = _STREAM_START.match(content) if len(content) > _PIECE_BYTES else None
     if start is None or content[-len(_STREAM_END) :] != _STREAM_END:
-        return (adapt({**message, "content": session.unpack(bytes(content))}),)
+        return (_checked(adapt({**message, "content": session.unpack(bytes(content))})),)
     name, end = start[1].decode(), len(content) - len(_STREAM_END)
     return ({**message, "content": {"name": name, "text": text}} for text in _pieces(content, start.end(), end))
+
+
+def _checked(message: dict[str, Any]) -> dict[str, Any]:
+    if not all(isinstance(message[part], dict) for part in ("header", "parent_header", "metadata", "content")):
+        msg = "a part of the message is no mapping"
+        raise TypeError(msg)
+    return message
 
 
 def _pieces(content: Buffer, start: int, end: int, piece_bytes: int = _PIECE_BYTES) -> Iterator[str]:

@@ -166,7 +166,8 @@ class _Reader:
         """Let tomllib have the last word on what reading statement by statement cannot see."""
         try:
             tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        # A number of thousands of digits is a ValueError of Python's own.
+        except ValueError as error:
             place = re.search(r" \(at line (\d+), column \d+\)", str(error))
             line = int(place.group(1)) if place else text.count("\n") + 1
             self.add(line, (), f"not TOML: {str(error).replace(place.group(), '') if place else error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -156,9 +157,11 @@ def read_true(value: object) -> bool:
 
 
 def _read_number(least: float, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # A whole number beyond every float is none that could be computed with.
+    if not is_number or not least <= value <= sys.float_info.max:  # type: ignore[operator]
         raise _fault(value, f"a number, at least {least}")
-    return value
+    return value  # type: ignore[return-value]
 
 
 def _read_date(value: object) -> dt.date:

@@ -192,7 +192,8 @@ def _load(raw: str) -> tuple[dict[str, Any], str]:
     """Read one statement; also give why it is refused, or an empty string."""
     try:
         data = tomllib.loads(raw)
-    except tomllib.TOMLDecodeError as error:
+    # A number of thousands of digits is a ValueError of Python's own.
+    except ValueError as error:
         return {}, str(error)
     except RecursionError:
         return {}, "Nested too deeply"

@@ -15,7 +15,6 @@ and threads, complete events (``"ph": "X"``) carry ``ts`` and ``dur`` in microse
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,7 @@ _DEVICE: Final = re.compile(r"/device:(GPU|TPU):([0-9]{1,6})(?: .*)?")
 _COPY: Final = re.compile(r"(?i:memcpy|memset).*")
 _NO_OPERATION: Final = frozenset({"memalloc_details", "memfree_details", "memory_residency_details"})
 _PICOSECONDS: Final = 1_000_000
+_MOST_MICROSECONDS: Final = 1e18
 _NAME_CHARS: Final = 200
 _MOST_OPERATIONS: Final = 2_000_000
 _CAPS: Final = frozenset({1_000_000, 5_000_000})
@@ -161,7 +161,7 @@ def _key(event: Mapping[str, Any], name: str) -> Any:
 
 def _picoseconds(event: Mapping[str, Any], name: str) -> int:
     value = event.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_MICROSECONDS:
         msg = f"an event has {name} {str(value)[:40]!r}; expected microseconds"
         raise TraceFileError(msg)
     return round(value * _PICOSECONDS)

@@ -104,17 +104,25 @@ def test_numbers_and_booleans_become_text():
     [
         ("A=1", "'A=1' is not a table of variables; expected for example { JAX_PLATFORMS = \"cpu\" }"),
         ({"1A": "x"}, "variable name '1A' cannot be used; expected letters, digits and _, not beginning with a digit"),
-        ({"A B": "x"}, "variable name 'A B' cannot be used; expected letters, digits and _, not beginning with a digit"),
+        (
+            {"A B": "x"},
+            "variable name 'A B' cannot be used; expected letters, digits and _, not beginning with a digit",
+        ),
         ({"LECTURECHECK_RUN": "x"}, "variable 'LECTURECHECK_RUN' is one of lecturecheck's own and cannot be set"),
         ({"lecturecheck_run": "x"}, "variable 'lecturecheck_run' is one of lecturecheck's own and cannot be set"),
         ({"A": ["x"]}, "variable A is ['x']; expected text, a number, true or false"),
         ({"A": "x\0y"}, "variable A is 'x\\x00y'; expected text, a number, true or false"),
+        ({"A": "\u00e9" * 16_384}, "variable A has 32768 bytes; expected at most 32767"),
     ],
 )
 def test_what_no_environment_can_hold_is_refused(table, message):
     with pytest.raises(SettingsError) as caught:
         parse_environment(table)
     assert str(caught.value) == message
+
+
+def test_the_longest_value():
+    assert parse_environment({"A": "x" * 32_767}) == {"A": "x" * 32_767}
 
 
 @pytest.mark.parametrize(

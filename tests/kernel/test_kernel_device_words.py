@@ -47,7 +47,17 @@ def test_errors():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(1, 1.0), (0.5, 0.5), (True, None), (-1, None), (float("inf"), None), ("1", None)]
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        (0.5, 0.5),
+        (True, None),
+        (-1, None),
+        (float("inf"), None),
+        (float("nan"), None),
+        ("1", None),
+        (10**400, None),
+    ],
 )
 def test_seconds(value, expected):
     assert clean_seconds(value) == expected

@@ -54,6 +54,20 @@ def test_what_is_no_message_is_not_taken():
     assert received([b"<IDS|MSG>", b"", b"{}"], session) == []
     assert received([b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{"], session) == []
     assert received([b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{}"], session) == []
+    whole = [b"<IDS|MSG>", b"", b'{"msg_id": "m", "msg_type": "status", "version": "5.3"}', b"{}", b"{}", b"{}"]
+    assert len(received(whole, session)) == 1
+    deep = b"[" * 100_000 + b"]" * 100_000
+    for part in range(2, 6):
+        for other in (b"[]", b"5", deep):
+            assert received([*whole[:part], other, *whole[part + 1 :]], session) == []
+    assert received([*whole[:2], b'{"msg_id": "m", "msg_type": "status", "version": 5}', *whole[3:]], session) == []
+
+
+def test_long_metadata_comes_whole():
+    session = Session(key=b"k")
+    metadata = {"lecturecheck": {"shell_lines": [["x" * 2_000_000, 3]]}}
+    (message,) = received(packed(session, "execute_reply", {"status": "ok"}, metadata=metadata), session)
+    assert message["metadata"] == metadata
 
 
 def test_a_long_stream_comes_in_pieces():

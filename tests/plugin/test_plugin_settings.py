@@ -65,12 +65,20 @@ def test_settings_that_cannot_be_used(pytester, lecture, name, head, body, messa
     result.stderr.fnmatch_lines([f"ERROR: lecturecheck: {shown}: {message}"])
 
 
-def test_settings_that_are_no_toml(pytester, lecture):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("strict = = 1", "*line 1*"),
+        ("runs = 1" + "0" * 5000, "Exceeds the limit*"),
+        ("env = " + "[" * 5000 + "]" * 5000, "*recursion*"),
+    ],
+)
+def test_settings_that_are_no_toml(pytester, lecture, text, problem):
     lecture("lecture.ipynb")
-    pytester.makefile(".toml", lecturecheck="strict = = 1")
+    pytester.makefile(".toml", lecturecheck=text)
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: lecturecheck: lecturecheck.toml: cannot be read as TOML: *line 1*"])
+    result.stderr.fnmatch_lines([f"ERROR: lecturecheck: lecturecheck.toml: cannot be read as TOML: {problem}"])
 
 
 def test_precedence_of_timeouts(pytester, lecture):

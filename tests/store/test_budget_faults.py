@@ -242,6 +242,15 @@ def test_a_control_character_in_a_comment_is_found_too(path):
     assert faults_of(path, "schema = 1\n# \x00\n") == [expected]
 
 
+def test_numbers_without_end(path):
+    digits = "1" + "0" * 400
+    expected = f"line 3: rules.memory_fraction: found {digits[:60]}; expected a number, at least 0"
+    assert faults_of(path, f"schema = 1\n[rules]\nmemory_fraction = {digits}\n") == [expected]
+    (found,) = faults_of(path, f"schema = 1\n[rules]\nmemory_fraction = 1{'0' * 5000}\n")
+    assert found.startswith("line 3: rules: ")
+    assert "(Exceeds the limit (4300 digits) for integer string conversion" in found
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_read_as_toml_has_it_or_refused(data):

@@ -113,12 +113,15 @@ def test_an_event_made_to_break_readers(tmp_path, value):
     assert fault(path).startswith("x.trace.json.gz: an event that no profiler writes: ")
 
 
-def test_a_number_out_of_range(tmp_path):
+@pytest.mark.parametrize(
+    ("value", "shown"), [("1e999", "inf"), ("NaN", "nan"), ("1e305", "1e+305"), ("9" * 400, "9" * 40)]
+)
+def test_a_number_out_of_range(tmp_path, value, shown):
     path = write(tmp_path / NAME, [*gpu_names(), kernel(0, 5)])
-    data = gzip.decompress(path.read_bytes()).replace(b'"dur":5.0', b'"dur":1e999')
+    data = gzip.decompress(path.read_bytes()).replace(b'"dur":5.0', b'"dur":' + value.encode())
     with pytest.raises(TraceFileError) as caught:
         read_trace(packed(tmp_path, data))
-    assert str(caught.value) == "an event has dur 'inf'; expected microseconds"
+    assert str(caught.value) == f"an event has dur '{shown}'; expected microseconds"
 
 
 def test_one_event_without_an_end(tmp_path):
