@@ -99,6 +99,12 @@ class LiveLine:
             stream.flush()
 
 
+def encoding_of(writer: Any) -> str | None:
+    """Tell which encoding a terminal writer's stream has, or ``None`` where that is not known."""
+    encoding = getattr(getattr(writer, "_file", None), "encoding", None)
+    return encoding if isinstance(encoding, str) else None
+
+
 def _is_terminal(reporter: Any) -> bool:
     isatty = getattr(reporter, "isatty", False)
     return bool(isatty() if callable(isatty) else isatty)

@@ -200,11 +200,11 @@ class Results:
     def _shown(self, path: Path) -> str:
         return path.relative_to(self._rootdir).as_posix() if path.is_relative_to(self._rootdir) else str(path)
 
-    def summary_lines(self, *, width: int, colour: bool) -> list[str]:
+    def summary_lines(self, *, width: int, colour: bool, verbosity: int = 0, encoding: str | None = None) -> list[str]:
         """Give the lines of the terminal summary."""
         if not self.entries:
             return self._written
-        lines = render_summary(self.entries, width=width, colour=colour)
+        lines = render_summary(self.entries, width=width, colour=colour, verbosity=verbosity, encoding=encoding)
         if self._settings.mode is Mode.RECORD:
             lines += ["", *render_changes(self._changes, width=width, colour=colour)]
         return [*lines, *([""] if self._written else []), *self._written]

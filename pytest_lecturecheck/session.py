@@ -21,7 +21,7 @@ from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
 from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity
-from pytest_lecturecheck.live import LiveLine, state_of
+from pytest_lecturecheck.live import LiveLine, encoding_of, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.platform import Machine
@@ -430,7 +430,12 @@ class LectureCheckSession:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the summary table, what was recorded, and where the reports are."""
         writer = self.config.get_terminal_writer()
-        lines = self.results.summary_lines(width=writer.fullwidth, colour=writer.hasmarkup)
+        lines = self.results.summary_lines(
+            width=writer.fullwidth,
+            colour=writer.hasmarkup,
+            verbosity=self.config.get_verbosity(),
+            encoding=encoding_of(writer),
+        )
         told = self._tell()
         if not scheduling.has_workers(self.config):
             told += [f"--lecture-exclude {text!r} left out nothing" for text in self.collection.unused_patterns()]

@@ -70,16 +70,18 @@ def line_text(line: int | None) -> str:
     return NO_FIGURE if line is None else str(line)
 
 
-def render_cells(run: Run, focus: CellRun | None, *, width: int, paint: Paint, indent: str) -> list[str]:
+def render_cells(
+    run: Run, focus: CellRun | None, *, width: int, paint: Paint, indent: str, all_cells: bool = False
+) -> list[str]:
     """
-    Render the figures of the cells so far; of many cells, the heaviest and the last ones.
+    Render the figures of the cells so far; of many cells, the heaviest and the last ones, unless all are asked for.
 
     Cells that were not reached are only counted.
     """
     cells = [cell for cell in run.cells if cell.status is not CellStatus.NOT_RUN]
     if not cells:
         return []
-    chosen = _choose(cells, focus)
+    chosen = cells if all_cells else _choose(cells, focus)
     more = [
         (title, render)
         for title, render in (("compile", compile_text), ("GPU", gpu_cell_text))

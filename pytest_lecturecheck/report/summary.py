@@ -16,6 +16,7 @@ from pytest_lecturecheck.report.devices import (
 )
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, figures_text, method_text, plural
+from pytest_lecturecheck.report.overtime import render_all_cells, render_timelines
 from pytest_lecturecheck.report.profiles import profile_groups
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
@@ -25,6 +26,7 @@ from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
 
 _INDENT: Final = "  "
+_ALL_CELLS: Final = 2
 _PLACES: Final = 4
 _MESSAGE_CHARS: Final = 400
 _QUIET: Final = frozenset({VerdictKind.WITHIN, VerdictKind.FITS, VerdictKind.RECORDED})
@@ -38,7 +40,15 @@ Group: TypeAlias = tuple[str, list[str]]
 """Equal remarks: the message, and where it was made."""
 
 
-def render_summary(entries: Sequence[Entry], *, width: int, colour: bool, replication: bool = False) -> list[str]:
+def render_summary(
+    entries: Sequence[Entry],
+    *,
+    width: int,
+    colour: bool,
+    replication: bool = False,
+    verbosity: int = 0,
+    encoding: str | None = "utf-8",
+) -> list[str]:
     """
     Render the summary: failing lectures stand last, where a log is read first.
 
@@ -47,6 +57,8 @@ def render_summary(entries: Sequence[Entry], *, width: int, colour: bool, replic
         width: columns of the terminal.
         colour: whether colour codes are written.
         replication: give the line for a replication report even where nothing was held against a declared limit.
+        verbosity: at 1 and above memory over time is drawn, at 2 and above every cell of every lecture is listed.
+        encoding: what the terminal can show.
     """
     if not entries:
         return []
@@ -56,6 +68,10 @@ def render_summary(entries: Sequence[Entry], *, width: int, colour: bool, replic
         *(item for item in entries if item.verdict.failed),
     ]
     lines = _table(ordered, width, paint)
+    if verbosity >= 1 and (drawn := render_timelines(ordered, width=width, paint=paint, encoding=encoding)):
+        lines += ["", *drawn]
+    if verbosity >= _ALL_CELLS:
+        lines += render_all_cells(ordered, width=width, paint=paint)
     for title, groups in remark_groups(ordered):
         lines += _render_groups(title, groups, width, paint)
     if replication or any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):

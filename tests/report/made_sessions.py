@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from made_entries import GIB, MACHINE, MIB, budget_of, cell, died, failed, over, quiet_ones, run_of, verdict, within
+from made_html import with_timeline
 
 from pytest_lecturecheck.budget import PlatformBudgets
 from pytest_lecturecheck.comparing import side_of_budgets, side_of_session
@@ -18,6 +19,7 @@ from pytest_lecturecheck.report.compare import render_comparison
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.history import render_history
 from pytest_lecturecheck.report.readme import render_readme
+from pytest_lecturecheck.report.summary import render_summary
 from pytest_lecturecheck.run import Outcome
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -111,7 +113,15 @@ def with_budgets():
     return "\n".join(render_comparison(*sides, width=100))
 
 
+def verbose(verbosity, encoding="utf-8"):
+    entries = [with_timeline(within(), 60), with_timeline(failed(), 400, 60), *quiet_ones()[-3:]]
+    return "\n".join(render_summary(entries, width=80, colour=False, verbosity=verbosity, encoding=encoding))
+
+
 SESSION_RENDERINGS = {
+    "summary-verbose-80.txt": lambda: verbose(1),
+    "summary-cells-80.txt": lambda: verbose(2),
+    "summary-ascii-80.txt": lambda: verbose(1, "ascii"),
     "compare-100.txt": comparison,
     "compare-60.txt": lambda: comparison(width=60, most=None),
     "compare-machines-100.txt": lambda: comparison(after(LARGER)),
