@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
-from pytest_lecturecheck.kernel.device_words import clean_allocators, clean_compilation, clean_errors
+from pytest_lecturecheck.kernel.device_words import clean_allocators, clean_compilation, clean_errors, clean_text
 from pytest_lecturecheck.kernel.stack import clean_offer
 
 _COUNTS: Final = ("breakpoints", "error_line")
 _PAIR: Final = 2
+_SOFTWARE_CHARS: Final = 200
+_PACKAGES: Final = 2_000
+_BLAS_LINES: Final = 20
 
 
 def clean_words(words: object) -> dict[str, Any]:
@@ -30,12 +34,7 @@ def clean_words(words: object) -> dict[str, Any]:
             clean[name] = [(pair[0], pair[1]) for pair in found if _is_pair(pair)]
     clean.update({name: True for name in ("exit_asked", "stack_taken") if words.get(name) is True})
     if isinstance(software := words.get("software"), dict):
-        packages, blas = software.get("packages"), software.get("blas")
-        clean["software"] = {
-            "python": str(software.get("python", "")),
-            "packages": packages if isinstance(packages, dict) else {},
-            "blas": blas if isinstance(blas, list) else [],
-        }
+        clean["software"] = _software(software)
     parsed = {
         "stack_offer": clean_offer(words.get("stack_offer")),
         "allocators": clean_allocators(words.get("allocators")),
@@ -44,6 +43,19 @@ def clean_words(words: object) -> dict[str, Any]:
     }
     clean.update({name: value for name, value in parsed.items() if value})
     return clean
+
+
+def _software(said: dict[Any, Any]) -> dict[str, Any]:
+    # It goes into budget files, which people read.
+    packages, blas = said.get("packages"), said.get("blas")
+    found = packages.items() if isinstance(packages, dict) else ()
+    kept = ((clean_text(name, _SOFTWARE_CHARS), clean_text(version, _SOFTWARE_CHARS)) for name, version in found)
+    lines = (clean_text(line, _SOFTWARE_CHARS) for line in (blas if isinstance(blas, list) else ()))
+    return {
+        "python": clean_text(said.get("python"), _SOFTWARE_CHARS),
+        "packages": dict(islice(((name, version) for name, version in kept if name and version), _PACKAGES)),
+        "blas": list(islice(filter(None, lines), _BLAS_LINES)),
+    }
 
 
 def _is_whole(value: object) -> bool:

@@ -39,6 +39,8 @@ def test_compilation():
     assert clean_compilation({"error": "TypeError:\x1b no"}) == "TypeError: no"
     assert clean_compilation({"seconds": float("nan")}) is None
     assert clean_compilation("x") is None
+    assert clean_compilation({"seconds": 1e7}) == CompileFigures(seconds=1e7)
+    assert clean_compilation({"seconds": 1.1e7}) is None
 
 
 def test_errors():

@@ -31,6 +31,24 @@ def test_what_the_agent_would_not_say_is_dropped(said):
     assert not any(clean_words(said).values())
 
 
+def test_software_is_short_plain_text():
+    said = {
+        "python": "CPython\x1b[31m 3" + "x" * 10_000,
+        "packages": {"a\n": "1\n2", "b": ["3"], "c": 4, **{f"p{number}": "1" for number in range(5000)}},
+        "blas": ["openblas\x1b 1", 5, *["x" * 1000] * 100],
+    }
+    found = clean_words({"software": said})["software"]
+    assert found["python"] == "CPython [31m 3" + "x" * 186
+    assert (found["packages"]["a"], len(found["packages"])) == ("1 2", 2000)
+    assert not {"b", "c"} & set(found["packages"])
+    assert found["blas"] == ["openblas 1", *["x" * 200] * 19]
+    assert clean_words({"software": {"packages": [1], "blas": {}}})["software"] == {
+        "python": "",
+        "packages": {},
+        "blas": [],
+    }
+
+
 @given(st.dictionaries(NAMES, ANYTHING))
 def test_anything_may_be_said(said):
     words = clean_words(said)
