@@ -48,6 +48,16 @@ class CohortSpec:
         """Give the number of kernels."""
         return len(self.lectures)
 
+    @property
+    def is_repeat(self) -> bool:
+        """Tell whether it is one lecture several times, and not a mix that somebody has named."""
+        return self.name.startswith("c=")
+
+    @property
+    def title(self) -> str:
+        """Name the cohort where its lecture may be one among several (``a.md [c=2]``)."""
+        return f"{self.lectures[0]} [{self.name}]"
+
 
 def repeat_lecture(lecture: str, kernel_count: int) -> CohortSpec:
     """Give the cohort of one lecture that runs so many times at once."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_lecturecheck.arguments import Arguments
 from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.lecture.book import Book, read_book
-from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, Folders, is_candidate
+from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, Folders, is_candidate, says_at_ends
 from pytest_lecturecheck.options import SessionSettings
 from pytest_lecturecheck.settings import RunSettings
 
@@ -89,6 +89,11 @@ class Collection:
         ]
         self._used_patterns.update(found)
         return bool(found)
+
+    @staticmethod
+    def may_say_concurrency(path: Path) -> bool:
+        """Tell whether a lecture may say itself how many of it are to run at once, so that it has to be read."""
+        return says_at_ends(path, b"concurrency")
 
     def unused_patterns(self) -> list[str]:
         """Give the patterns of ``--lecture-exclude`` that have left out nothing."""

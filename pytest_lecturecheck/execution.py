@@ -10,13 +10,17 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import zmq
 import zmq.asyncio
 
+from pytest_lecturecheck.cohort import CohortSpec
+from pytest_lecturecheck.cohort_record import join_runs, member_labels
+from pytest_lecturecheck.kernel.cohort import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.loop import KernelLoop
@@ -54,6 +58,24 @@ def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[
     digest = hashlib.sha256(lecture.name.encode(errors="surrogatepass")).hexdigest()[:8]
     folder = rootdir / OWN_FOLDER / "traces" / f"{name}-{digest}"
     return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelJob:
+    """
+    What one kernel of a cohort has to do.
+
+    Attributes:
+        lecture: the lecture.
+        settings: its resolved settings.
+        environment: variables for its kernel only.
+        memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
+    """
+
+    lecture: Lecture
+    settings: RunSettings
+    environment: Mapping[str, str] = field(default_factory=dict)
+    memory_bytes: int | None = None
 
 
 class Workbench:
@@ -151,6 +173,44 @@ class Workbench:
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
 
+    def run_cohort(
+        self,
+        spec: CohortSpec,
+        jobs: Sequence[KernelJob],
+        *,
+        name: str,
+        repeat: int,
+        kernel_count: int,
+        pass_fds: tuple[int, ...] = (),
+    ) -> Run:
+        """
+        Run a cohort once and give the record of all its kernels.
+
+        Args:
+            spec: what runs at once.
+            jobs: what each kernel does, in the order of the spec.
+            name: name of the cohort, for progress.
+            repeat: number of this run among the repetitions.
+            kernel_count: kernels that may run at once, these and others.
+            pass_fds: descriptors that every kernel keeps as long as it lives.
+        """
+        plans = [
+            RunPlan(
+                lecture=job.lecture,
+                settings=job.settings,
+                platform=self._platform,
+                machine=self._machine,
+                repeat=repeat,
+                environment=job.environment,
+                kernel_count=kernel_count,
+                pass_fds=pass_fds,
+                memory_bytes=job.memory_bytes,
+                label=label,
+            )
+            for job, label in zip(jobs, member_labels(spec.lectures), strict=True)
+        ]
+        return _join(spec, self._loop.run(run_cohort(plans, self._ports, self._zmq(), name)))
+
     def _zmq(self) -> zmq.asyncio.Context:
         if self._context is None:
             context = zmq.asyncio.Context()
@@ -170,6 +230,33 @@ class Workbench:
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
+
+
+def _join(spec: CohortSpec, end: CohortEnd) -> Run:
+    """Make one record of a cohort, in the time of its kernels' common start."""
+    starts = [item.first_cell_seconds for item in end.members if item.first_cell_seconds is not None]
+    first = min(starts, default=0.0)
+    runs = [
+        item.run
+        if item.first_cell_seconds is None
+        else replace(item.run, first_cell_seconds=round(item.first_cell_seconds - first, 6))
+        for item in end.members
+    ]
+    ends = [
+        item.origin_seconds + cell.ended_seconds
+        for item in end.members
+        for cell in item.run.cells
+        if cell.ended_seconds is not None
+    ]
+    began = first if end.opened_seconds is None else min(first, end.opened_seconds)
+    return join_runs(
+        spec,
+        runs,
+        wall_seconds=max(0.0, max(ends) - began) if starts and ends else None,
+        together=end.together,
+        interval_seconds=WATCH_SECONDS,
+        device_starts_seconds=[item.device_origin_seconds for item in end.members],
+    )
 
 
 def resolve_settings(
@@ -215,6 +302,7 @@ def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) 
 
 
 __all__ = [
+    "KernelJob",
     "Workbench",
     "nothing_to_run",
     "read_lecture",

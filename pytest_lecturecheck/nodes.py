@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
@@ -16,6 +18,7 @@ from pytest_lecturecheck.settings import ItemLimit
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
+    from pytest_lecturecheck.cohort import CohortSpec
     from pytest_lecturecheck.lecture.model import Lecture
     from pytest_lecturecheck.report.entry import Entry
 
@@ -24,6 +27,9 @@ SESSION_PLUGIN: Final = "lecturecheck_session"
 
 ITEM_NAME: Final = "lecture"
 """Name of a lecture's item behind its path (``lectures/intro.md::lecture``)."""
+
+COHORT_ITEM_NAME: Final = "cohort"
+"""Name of the item of a named cohort (``lectures/intro.md::cohort[gpu-three]``)."""
 
 entry_key = pytest.StashKey[list["Entry"]]()
 """The item's entries, in the order of its runs."""
@@ -44,8 +50,19 @@ class Runner(Protocol):
     def skip(self, lecture: Lecture, reason: str) -> Entry:
         """Give the entry of a lecture that is not run."""
 
-    def run(self, lecture: Lecture, limit: ItemLimit | None = None) -> Iterator[Entry]:
-        """Run a lecture as often as asked for."""
+    def run(self, lecture: Lecture, limit: ItemLimit | None = None, *, is_alone: bool = False) -> Iterator[Entry]:
+        """Run a lecture as often as asked for; where ``is_alone``, with nothing beside it."""
+
+    def plan_items(self, path: Path, name: str) -> Sequence[CohortSpec | None]:
+        """Say what is to be run of a file: cohorts, and ``None`` for the lecture by itself."""
+
+    def read_cohort(self, spec: CohortSpec, path: Path) -> Mapping[str, Lecture]:
+        """Read the lectures of a cohort, whose first one is in ``path``."""
+
+    def run_cohort(
+        self, spec: CohortSpec, lectures: Mapping[str, Lecture], limit: ItemLimit | None = None
+    ) -> Iterator[Entry]:
+        """Run a cohort as often as asked for."""
 
 
 class LectureSession(Protocol):
@@ -78,31 +95,42 @@ class LectureFile(pytest.File):
     """A lecture's file; it is read when its item runs, not when it is collected."""
 
     def collect(self) -> Iterator[LectureItem]:
-        """Give the one item of this lecture."""
-        yield LectureItem.from_parent(self, name=ITEM_NAME)
+        """Give the one item of this lecture, or one for each number of kernels that is to be tried, and its cohorts."""
+        runner = session_of(self).runner
+        for spec in runner.plan_items(self.path, lecture_name(self)):
+            item = LectureItem.from_parent(self, name=_item_name(spec))
+            item.cohort = spec
+            yield item
 
 
 class LectureItem(pytest.Item):
-    """One lecture, to be run in a kernel and judged."""
+    """One lecture, to be run in a kernel and judged; or several kernels at once."""
 
-    lecture: Lecture | None = None
+    lectures: Mapping[str, Lecture] = MappingProxyType({})
     limit: ItemLimit | None = None
+    cohort: CohortSpec | None = None
+    """What is run at once; ``None`` for the lecture by itself."""
 
     @property
     def session_plugin(self) -> LectureSession:
         """Give the session object that holds settings and budgets."""
-        plugin: LectureSession = self.config.pluginmanager.getplugin(SESSION_PLUGIN)
-        return plugin
+        return session_of(self)
 
     @property
     def lecture_name(self) -> str:
-        """Give the lecture's key: POSIX path from rootdir in NFC; a lecture outside of it has one that leads there."""
-        try:
-            relative = Path(os.path.relpath(self.path, self.config.rootpath))
-        except ValueError:
-            # Another drive, on Windows.
-            relative = self.path
-        return unicodedata.normalize("NFC", relative.as_posix())
+        """Give the key of the lecture, or of a cohort's first one."""
+        return lecture_name(self)
+
+    @property
+    def variant(self) -> str:
+        """Give the variant under which its figures are kept: a single kernel is the lecture by itself."""
+        return self._several.name if self._several is not None else ""
+
+    @property
+    def _several(self) -> CohortSpec | None:
+        """Give the cohort where it is one of several kernels, or was given a name."""
+        spec = self.cohort
+        return None if spec is None or (spec.is_repeat and spec.kernel_count == 1) else spec
 
     def setup(self) -> None:
         """
@@ -111,15 +139,25 @@ class LectureItem(pytest.Item):
         Raises:
             LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
         """
+        runner = self.session_plugin.runner
         try:
-            self.lecture = self.session_plugin.runner.read(self.path, self.lecture_name)
+            if self._several is not None:
+                self.lectures = runner.read_cohort(self._several, self.path)
+            else:
+                self.lectures = {self.lecture_name: runner.read(self.path, self.lecture_name)}
         except LectureCheckError as exc:
-            self.stash[entry_key] = [self.session_plugin.runner.unreadable(self.lecture_name, str(exc))]
+            self.stash[entry_key] = [self._marked(runner.unreadable(self.lecture_name, str(exc)))]
             raise
-        reason = self.session_plugin.runner.why_not_run(self.lecture)
-        if reason:
-            self.stash[entry_key] = [self.session_plugin.runner.skip(self.lecture, reason)]
-            pytest.skip(reason)
+        for lecture in self.lectures.values():
+            reason = runner.why_not_run(lecture)
+            if reason and len(self.lectures) > 1:
+                reason = f"{lecture.name}: {reason}"
+            if reason:
+                self.stash[entry_key] = [self._marked(runner.skip(self.lectures[self.lecture_name], reason))]
+                pytest.skip(reason)
+
+    def _marked(self, entry: Entry) -> Entry:
+        return replace(entry, run=replace(entry.run, variant=self.variant))
 
     def runtest(self) -> None:
         """
@@ -128,9 +166,8 @@ class LectureItem(pytest.Item):
         Raises:
             LectureFailure: the verdict is a failure.
         """
-        assert self.lecture is not None  # noqa: S101 - setup has run; this tells the type checker
         entries = self.stash.setdefault(entry_key, [])
-        for entry in self.session_plugin.runner.run(self.lecture, self.limit):
+        for entry in self._run():
             entries.append(entry)
         for entry in entries:
             self.user_properties.extend(self.session_plugin.properties(entry))
@@ -138,34 +175,65 @@ class LectureItem(pytest.Item):
         if worst.verdict.failed:
             raise LectureFailure(worst)
 
+    def _run(self) -> Iterator[Entry]:
+        runner = self.session_plugin.runner
+        if self._several is not None:
+            return runner.run_cohort(self._several, self.lectures, self.limit)
+        # One of several numbers of kernels is to be compared with the others, which run with nothing beside them.
+        return runner.run(self.lectures[self.lecture_name], self.limit, is_alone=self.cohort is not None)
+
     def teardown(self) -> None:
-        """Let the notebook go; a session of many lectures must not keep them all."""
-        self.lecture = None
+        """Let the notebooks go; a session of many lectures must not keep them all."""
+        self.lectures = MappingProxyType({})
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Give the failure text; its first line is what the short summary shows."""
         error = excinfo.value
         if isinstance(error, LectureFailure):
-            text = self.session_plugin.failure_text(error.entry, self.lecture)
+            about = error.entry.run.speaker.lecture
+            text = self.session_plugin.failure_text(error.entry, self.lectures.get(about))
             line = error.entry.line
-            return self._representation(excinfo, str(error), text, line)
+            return self._representation(excinfo, str(error), text, line, about)
         if isinstance(error, LectureCheckError):
             line = error.line if isinstance(error, LectureReadError) else None
-            return self._representation(excinfo, str(error), str(error), line)
+            return self._representation(excinfo, str(error), str(error), line, self.lecture_name)
         # A defect of the plugin or of a library: the places are enough, their sources would fill pages.
         return super().repr_failure(excinfo, style or "short")
 
     def _representation(
-        self, excinfo: pytest.ExceptionInfo[BaseException], headline: str, text: str, line: int | None
+        self, excinfo: pytest.ExceptionInfo[BaseException], headline: str, text: str, line: int | None, lecture: str
     ) -> Any:
         # pytest's own representation travels through xdist and into JUnit; only its words are replaced.
         representation: Any = excinfo.getrepr(style="value", chain=False)
         representation.reprtraceback.reprentries[0].lines[:] = text.split("\n")
         representation.reprcrash.message = headline
-        representation.reprcrash.path = self.lecture_name
+        representation.reprcrash.path = lecture
         representation.reprcrash.lineno = line or 1
         return representation
 
     def reportinfo(self) -> tuple[StrPath, int | None, str]:
         """Say where the item is."""
-        return self.path, None, self.lecture_name
+        several = self._several
+        return self.path, None, self.lecture_name if several is None else f"{self.lecture_name} [{several.name}]"
+
+
+def session_of(node: pytest.Collector | pytest.Item) -> LectureSession:
+    """Give the session object that holds settings and budgets."""
+    plugin: LectureSession = node.config.pluginmanager.getplugin(SESSION_PLUGIN)
+    return plugin
+
+
+def lecture_name(node: LectureFile | LectureItem) -> str:
+    """Give a lecture's key: POSIX path from rootdir in NFC; a lecture outside of it has one that leads there."""
+    try:
+        relative = Path(os.path.relpath(node.path, node.config.rootpath))
+    except ValueError:
+        # Another drive, on Windows.
+        relative = node.path
+    return unicodedata.normalize("NFC", relative.as_posix())
+
+
+def _item_name(spec: CohortSpec | None) -> str:
+    if spec is None:
+        return ITEM_NAME
+    return f"{ITEM_NAME if spec.is_repeat else COHORT_ITEM_NAME}[{spec.name}]"

@@ -148,6 +148,12 @@ OPTIONS: Final = (
         "reserve)",
     ),
     Option(
+        name="concurrency",
+        metavar="COUNTS",
+        help="run each lecture with so many kernels at once, one count after the other ('1,2,3'), and tell what they "
+        "take together and how many are safe here",
+    ),
+    Option(
         name="launcher",
         metavar="NAME",
         help="where kernels run: local (here), slurm (each kernel is a step of the allocation that pytest runs in), or "
@@ -179,6 +185,11 @@ OPTIONS: Final = (
         name="slurm",
         on_command_line=False,
         help="a table for the launcher slurm: partition, account, time, gres, mem-default, cpus, extra, sbatch-extra",
+    ),
+    Option(
+        name="cohort",
+        on_command_line=False,
+        help="tables [cohort.NAME] with lectures = ['a.md', 'b.md'], which are run at once",
     ),
     Option(name="env", on_command_line=False, help="variables for kernels only: a table of names and values"),
     Option(name="env-profiles", on_command_line=False, help="named sets of variables: a table of tables"),

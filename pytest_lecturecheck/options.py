@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.budget import Tolerance
 from pytest_lecturecheck.cluster import SlurmSettings, parse_slurm
+from pytest_lecturecheck.cohort import CohortSpec, parse_cohorts, parse_concurrency
 from pytest_lecturecheck.environment import EnvironmentRules, parse_environment, parse_profiles
 from pytest_lecturecheck.errors import SettingsError, UnitError
 from pytest_lecturecheck.option_table import OPTIONS, Option
@@ -177,6 +178,8 @@ _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "rerun-failed": _read_flag,
     "no-leases": _read_flag,
     "capacity": _read_positive_size,
+    "concurrency": parse_concurrency,
+    "cohort": parse_cohorts,
     "launcher": _read_text,
     "slurm": parse_slurm,
     "env": parse_environment,
@@ -224,6 +227,7 @@ class SessionSettings:
             leaves it to where the session runs.
         takes_leases: whether lectures wait for each other.
         capacity_bytes: memory that all lectures at once may take, or ``None`` for what the machine gives.
+        cohorts: named sets of lectures that are run at once.
     """
 
     mode: Mode
@@ -249,6 +253,7 @@ class SessionSettings:
     heartbeat_seconds: float | None = None
     takes_leases: bool = True
     capacity_bytes: int | None = None
+    cohorts: tuple[CohortSpec, ...] = ()
 
 
 def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
@@ -379,7 +384,18 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         heartbeat_seconds=both.get("heartbeat"),
         takes_leases=not both.get("no-leases", False),
         capacity_bytes=both.get("capacity"),
+        cohorts=_find_cohorts(both.get("cohort", ()), rootdir, file_name),
     )
+
+
+def _find_cohorts(cohorts: tuple[CohortSpec, ...], rootdir: Path, file_name: str) -> tuple[CohortSpec, ...]:
+    """Refuse a cohort with a lecture that is not there, before anything is started."""
+    for cohort in cohorts:
+        for lecture in cohort.lectures:
+            if not (rootdir / lecture).is_file():
+                msg = f"{file_name}: [cohort.{cohort.name}]: there is no lecture {lecture!r} below rootdir {rootdir}"
+                raise SettingsError(msg)
+    return cohorts
 
 
 def _trace_request(
@@ -418,6 +434,7 @@ _RUN_ATTRIBUTES: Final = {
     "declared-memory": "declared_memory_bytes",
     "declared-time": "declared_time_seconds",
     "env-profile": "env_profile",
+    "concurrency": "concurrency",
 }
 
 

@@ -76,9 +76,9 @@ class Results:
         """Give the budget that a run is held against."""
         return self._own.find(run.lecture, run.variant)
 
-    def find_budget(self, lecture: str) -> LectureBudget | None:
+    def find_budget(self, lecture: str, variant: str = "") -> LectureBudget | None:
         """Give what this platform has recorded for a lecture, or ``None``."""
-        return self._own.find(lecture)
+        return self._own.find(lecture, variant)
 
     def known_platforms(self, lecture: str, variant: str = "") -> dict[str, float]:
         """Give the highest footprint that other platforms recorded for a lecture, as context."""

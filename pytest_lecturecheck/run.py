@@ -316,6 +316,10 @@ class Run:
         queued_seconds: how long the kernel's start waited for a scheduler, or ``None`` where there was none; no part of
             ``startup_seconds``.
         scheduler: what the batch scheduler says of the kernel's step, or ``None``.
+        members: of a cohort, the run of each kernel; the other attributes are then about all of them together, but for
+            evidence, cells and reason, which are those of the kernel that ended worst, and absent where all completed.
+        first_cell_seconds: of a kernel in a cohort: when its first cell was started, after the first of all; ``None``
+            where none was.
     """
 
     lecture: str
@@ -344,6 +348,8 @@ class Run:
     launcher: str = ""
     queued_seconds: float | None = None
     scheduler: SchedulerFacts | None = None
+    members: tuple[Run, ...] = ()
+    first_cell_seconds: float | None = None
 
     def reading(self, metric: Metric) -> Reading:
         """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""
@@ -365,6 +371,22 @@ class Run:
         return cells[-1] if cells else None
 
     @property
+    def title(self) -> str:
+        """Name the lecture, or the cohort."""
+        return f"{self.lecture} [{self.variant}]" if self.members else self.lecture
+
+    @property
+    def speaker(self) -> Run:
+        """Give the run that cells and evidence are of: of a cohort, the kernel that ended worst."""
+        found = (run for run in self.members if run.outcome is self.outcome and run.evidence == self.evidence)
+        return next(found, self)
+
+    @property
+    def cell_run_count(self) -> int:
+        """Give the number of cells that were sent to a kernel."""
+        return sum(cell.status.has_run for run in self.members or (self,) for cell in run.cells)
+
+    @property
     def has_reservation(self) -> bool:
         """Tell whether ``gpu_used_bytes`` is an allocator's preallocation, which says nothing about need."""
         return any(item.is_reserved for item in self.devices)
@@ -374,8 +396,10 @@ class Run:
         Give the cell with the highest measurement of ``metric``.
 
         Of memory the first cell that came within 1 % of the highest: a later one that only keeps what an earlier one
-        took is not charged for it.
+        took is not charged for it. A cohort has none: its figures are those of several kernels.
         """
+        if self.members:
+            return None
         measured = [(cell, found.value) for cell in self.cells if (found := cell.measured(metric)) is not None]
         if not measured:
             return None

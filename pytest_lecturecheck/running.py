@@ -52,7 +52,7 @@ _HINT_TEXT: Final = (
 )
 
 
-def _under(limit: ItemLimit | None, seconds: float, settings: RunSettings) -> RunSettings:
+def under(limit: ItemLimit | None, seconds: float, settings: RunSettings) -> RunSettings:
     """Lay a limit from outside over a lecture's settings, where it is the tighter one."""
     if limit is None or (settings.total_timeout_seconds or math.inf) <= seconds:
         return settings
@@ -194,15 +194,16 @@ class LectureRunner:
         run = self._execution.unreadable_run(name, self._results.platform, self._machine, reason)
         return Entry(run=run, verdict=self._results.judge(run, Policy()))
 
-    def run(self, lecture: Lecture, limit: ItemLimit | None = None) -> Iterator[Entry]:
+    def run(self, lecture: Lecture, limit: ItemLimit | None = None, *, is_alone: bool = False) -> Iterator[Entry]:
         """
         Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before.
 
         Args:
             lecture: the lecture.
             limit: time for all its runs together, set from outside, or ``None``.
+            is_alone: nothing else may run beside it, whatever it needs.
         """
-        settings = _under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
+        settings = under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
         environment = kernel_environment(
             self._settings.environment, settings.env_profile, settings.gpu, self._kernel_place()
         )
@@ -213,6 +214,7 @@ class LectureRunner:
             yield known
             return
         demand = self._leases.demand(lecture.name, settings, self._results.find_budget(lecture.name))
+        demand = demand.alone(self._leases.capacity) if is_alone else demand
         with self._leases.hold(demand, functools.partial(self._tell_waiting, lecture)) as held:
             if held.refusal:
                 yield self._refused(lecture, held.refusal)
@@ -232,18 +234,18 @@ class LectureRunner:
     def _run_all(self, job: _Job, state: Fingerprint | None) -> Iterator[Entry]:
         lecture, limit = job.lecture, job.limit
         deadline = time.monotonic() + limit.seconds if limit is not None else None
-        settings = _under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
+        settings = under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
         wants_traces = self._settings.trace is not None and self._settings.trace.is_for_over
         for repeat in range(1, self._settings.run_count + 1):
             if limit is not None and deadline is not None and repeat > 1:
-                settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
+                settings = under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
             entry = self._run_once(job, settings, repeat)
             if entry.verdict.failed and state is not None and not entry.run.is_profiled:
                 self._state_keys[lecture.name] = state.key()
             if wants_traces and (cells := cells_over(entry)):
                 wants_traces = False
                 if limit is not None and deadline is not None:
-                    settings = _under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
+                    settings = under(limit, max(1.0, deadline - time.monotonic()), self._settings_of(lecture))
                 began = time.perf_counter()
                 traced = self._run_in_kernel(job, settings, repeat, cells)
                 entry = add_traces(entry, traced, time.perf_counter() - began)

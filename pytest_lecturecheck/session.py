@@ -14,6 +14,7 @@ import pytest
 from pytest_lecturecheck import hookspecs, scheduling
 from pytest_lecturecheck.arguments import Arguments, read_arguments
 from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_worker, try_folder
+from pytest_lecturecheck.cohort_running import CohortRunner
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.environment import KernelPlace
 from pytest_lecturecheck.errors import LectureCheckError
@@ -32,7 +33,7 @@ from pytest_lecturecheck.report import junit, terminal
 from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
-from pytest_lecturecheck.running import LectureRunner, Site
+from pytest_lecturecheck.running import Site
 from pytest_lecturecheck.settings import ItemLimit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 
@@ -148,7 +149,7 @@ class LectureCheckSession:
         self._send = scheduling.progress_sender(config)
         self._live: LiveLine | None = None
         self._waiting: dict[str, list[Entry]] = {}
-        self.runner = LectureRunner(
+        self.runner = CohortRunner(
             rootdir=config.rootpath,
             invocation_dir=config.invocation_params.dir,
             settings=settings,
@@ -242,7 +243,7 @@ class LectureCheckSession:
             return
         places = [place for place, item in enumerate(items) if isinstance(item, LectureItem)]
         lectures = [item for item in items if isinstance(item, LectureItem)]
-        budgets = [self.results.find_budget(item.lecture_name) for item in lectures]
+        budgets = [self.results.find_budget(item.lecture_name, item.variant) for item in lectures]
         planned = plan_order(budgets, read_capacity(capacity), scheduling.kernel_count(config))
         for place, position in zip(places, planned, strict=True):
             items[place] = lectures[position]
@@ -370,7 +371,7 @@ class LectureCheckSession:
         for entry in entries:
             self.config.hook.pytest_lecturecheck_verdict(config=self.config, run=entry.run, verdict=entry.verdict)
             if self._live is not None:
-                self._live.forget(entry.run.lecture)
+                self._live.forget(entry.run.title)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:

@@ -57,6 +57,7 @@ class RunSettings:
         gpu: what the lecture says about GPUs.
         env_profile: named set of variables for the kernel.
         exclusive: nothing else may run beside the lecture.
+        concurrency: how many kernels of the lecture are to be run at once, each in turn; empty for the lecture alone.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
     """
 
@@ -73,6 +74,7 @@ class RunSettings:
     gpu: GpuNeed | None = None
     env_profile: str | None = None
     exclusive: bool | None = None
+    concurrency: tuple[int, ...] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, lower: RunSettings) -> RunSettings:
@@ -108,6 +110,7 @@ DEFAULTS: Final = RunSettings(
     run_in_temp=False,
     skip_reason="",
     memory_cap_bytes=AUTOMATIC_CAP,
+    concurrency=(),
 )
 
 

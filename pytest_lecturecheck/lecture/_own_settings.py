@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_lecturecheck.errors import LectureReadError, UnitError
+from pytest_lecturecheck.cohort import parse_concurrency
+from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError
 from pytest_lecturecheck.settings import CAP_WORDS, GpuNeed, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
@@ -108,6 +109,14 @@ def _read_profile(value: object) -> str:
     raise BadValueError(msg)
 
 
+def _read_concurrency(value: object) -> tuple[int, ...]:
+    try:
+        return parse_concurrency(value)
+    except SettingsError as exc:
+        msg = f"is not usable: {exc}"
+        raise BadValueError(msg) from exc
+
+
 def _read_own_skip(value: object, origin: str) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
@@ -153,6 +162,7 @@ _OWN: Final = (
     _Rule(key="gpu", attribute="gpu", read=_read_gpu),
     _Rule(key="env-profile", attribute="env_profile", read=_read_profile),
     _Rule(key="exclusive", attribute="exclusive", read=read_bool),
+    _Rule(key="concurrency", attribute="concurrency", read=_read_concurrency),
 )
 OWN_KEYS: Final = (*(rule.key for rule in _OWN), "skip")
 """The keys of the ``lecturecheck`` table."""

@@ -16,6 +16,7 @@ Built copies, environments and hidden folders hold no lectures, unless one is na
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ LECTURE_SUFFIXES: Final = frozenset({".ipynb", ".md", ".py", ".rmd", ".qmd"})
 
 _ON_REQUEST: Final = frozenset({".rmd", ".qmd"})
 _HEAD_BYTES: Final = 4096
+_ENDS_BYTES: Final = 16 * 1024
+"""Front matter is at a file's beginning; the metadata of a notebook, whose keys are sorted, at its end."""
 _COPIES: Final = {
     "_build": "the output of a book build",
     "_site": "the output of a site build",
@@ -65,6 +68,24 @@ def is_candidate(path: Path, *, explicit: bool = False, extra_suffixes: Abstract
         return _is_page(path, explicit=explicit) if suffix == ".md" else _is_script(path, asked_for=asked_for)
     except OSError:
         return explicit
+
+
+def says_at_ends(path: Path, word: bytes) -> bool:
+    """
+    Tell whether a file may have a word in its own settings: a look at its two ends, 16 KiB each.
+
+    Metadata that fills more than that (the states of widgets may) hides it.
+    """
+    try:
+        with path.open("rb") as stream:
+            if word in stream.read(_ENDS_BYTES):
+                return True
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _ENDS_BYTES))
+            return word in stream.read()
+    except OSError:
+        # Reading it in full says what is wrong with it.
+        return False
 
 
 def is_copy_name(file_name: str) -> bool:

@@ -79,7 +79,7 @@ class Entry:
     @property
     def location(self) -> str:
         """Give the place as editors and terminals open it (``lectures/intro.md:41``)."""
-        lecture = one_line(self.run.lecture)
+        lecture = one_line(self.run.speaker.lecture)
         return lecture if self.line is None else f"{lecture}:{self.line}"
 
     @property
