@@ -55,7 +55,7 @@ def totals(entries: Sequence[Entry]) -> dict[str, Any]:
         "lectures": len(entries),
         "failed": sum(entry.verdict.failed for entry in entries),
         "verdicts": dict(sorted(Counter(entry.verdict.kind.value for entry in entries).items())),
-        "cells_run": sum(cell.status.has_run for entry in entries for cell in entry.run.cells),
+        "cells_run": sum(entry.run.cell_run_count for entry in entries),
         "seconds": sum(entry.seconds for entry in entries),
         "highest_peak_footprint_bytes": None if highest is None else highest[0],
         "highest_peak_footprint_lecture": None if highest is None else highest[1].run.lecture,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pytest_lecturecheck.cohort_record import start_skew_seconds
 from pytest_lecturecheck.metric import Metric, Reading, Unavailable, Unit
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.run import Run
 
 _PREFIX: Final = "lecturecheck"
+_OF_KERNELS: Final = (Metric.PEAK_FOOTPRINT, Metric.GPU_USED, Metric.GPU_LIVE, Metric.WALL)
 
 
 def properties(entry: Entry) -> list[tuple[str, str]]:
@@ -18,6 +21,8 @@ def properties(entry: Entry) -> list[tuple[str, str]]:
 
     ``lecturecheck.<metric>`` is the figure in the unit that the metric's name states, ``.method`` how it was had,
     ``.high`` the upper end of a bracket, ``.limit`` what it was held against, ``.unavailable`` why there is no figure.
+    ``lecturecheck.kernels`` is the number of kernels of a cohort, ``lecturecheck.start_skew_seconds`` how far their
+    starts lay apart, ``lecturecheck.kernel.<number>.outcome`` how one ended, ``.<metric>`` a figure of its own.
     ``lecturecheck.figure.<name>`` is a figure that the lecture reported, with ``.unit``, ``.at_least`` and ``.limit``.
     """
     return [(f"{_PREFIX}.{name}", one_line(value)) for name, value in _pairs(entry)]
@@ -31,7 +36,8 @@ def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "lecture", run.lecture
     if run.variant:
         yield "variant", run.variant
-    yield "cells_run", str(sum(cell.status.has_run for cell in run.cells))
+    yield "cells_run", str(run.cell_run_count)
+    yield from _kernel_pairs(run)
     if entry.focus is not None:
         yield "cell", str(entry.focus.number)
     if entry.line is not None:
@@ -49,6 +55,22 @@ def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:
         if limit is not None:
             yield f"{metric.value}.limit", _number(metric, limit)
     yield from _figure_pairs(entry)
+
+
+def _kernel_pairs(run: Run) -> Iterator[tuple[str, str]]:
+    if not run.members:
+        return
+    yield "kernels", str(len(run.members))
+    skew = start_skew_seconds(run)
+    if skew is not None:
+        yield "start_skew_seconds", _number(Metric.WALL, skew)
+    for number, member in enumerate(run.members, start=1):
+        yield f"kernel.{number}.lecture", member.lecture
+        yield f"kernel.{number}.outcome", member.outcome.value
+        for metric in _OF_KERNELS:
+            found = member.measured(metric)
+            if found is not None:
+                yield f"kernel.{number}.{metric.value}", _number(metric, found.value)
 
 
 def _figure_pairs(entry: Entry) -> Iterator[tuple[str, str]]:

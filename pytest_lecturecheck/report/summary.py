@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.metric import Measurement, Metric
+from pytest_lecturecheck.report.concurrency import render_concurrency
 from pytest_lecturecheck.report.devices import (
     compile_groups,
     compile_text,
@@ -74,6 +75,7 @@ def render_summary(
         lines += render_all_cells(ordered, width=width, paint=paint)
     for title, groups in remark_groups(ordered):
         lines += _render_groups(title, groups, width, paint)
+    lines += render_concurrency(entries, width=width, paint=paint)
     if replication or any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
         lines += ["", paint(Tone.TITLE, "For a replication report"), replication_line(entries)]
     tone = Tone.BAD if any(entry.verdict.failed for entry in entries) else Tone.GOOD
@@ -211,8 +213,10 @@ def replication_line(entries: Sequence[Entry]) -> str:
     """
     State in one line what a replication report asks: needs, how they were had, and the machine.
 
-    It is one line at any width, made to be copied. Lectures run one after another: times add up, peaks do not.
+    It is one line at any width, made to be copied. Lectures run one after another: times add up, peaks do not. What
+    several kernels took at once is not what a reader needs.
     """
+    entries = [entry for entry in entries if not entry.run.members] or entries
     peaks = [(found, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
     parts = []
     if peaks:
@@ -254,7 +258,7 @@ def count_text(entries: Sequence[Entry]) -> str:
         counts[key] = counts.get(key, 0) + 1
     words = ", ".join(f"{count} {kind.value}" for (_, kind), count in counts.items())
     made = [entry for entry in entries if entry.was_run]
-    cell_count = sum(cell.status.has_run for entry in made for cell in entry.run.cells)
+    cell_count = sum(entry.run.cell_run_count for entry in made)
     peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
     lecture_count = len({(entry.run.lecture, entry.run.variant) for entry in entries})
     runs = f" in {len(entries)} runs" if len(entries) > lecture_count else ""

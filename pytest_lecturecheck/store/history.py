@@ -51,7 +51,9 @@ def _with_short_timeline(run: Run, most: int) -> Run:
         replace(use, timeline=tuple(thin(use.timeline, most // 2, lambda sample: sample.used_bytes)))
         for use in run.devices
     )
-    return replace(run, timeline=tuple(thin(run.timeline, most, lambda item: item.level_bytes)), devices=devices)
+    members = tuple(_with_short_timeline(member, most // len(run.members)) for member in run.members)
+    timeline = tuple(thin(run.timeline, most, lambda item: item.level_bytes))
+    return replace(run, timeline=timeline, devices=devices, members=members)
 
 
 def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Path | None:

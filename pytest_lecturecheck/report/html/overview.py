@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.report.concurrency import concurrency_groups
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, plural
 from pytest_lecturecheck.report.html.tones import verdict_tone
@@ -214,7 +215,9 @@ def _ranked(
 
 def _remarks(entries: Sequence[Entry]) -> list[tuple[str, tuple[Remark, ...], int]]:
     remarks = []
-    for heading, groups in remark_groups(entries):
+    concurrency = concurrency_groups(entries)
+    more = [("Concurrency", concurrency)] if concurrency else []
+    for heading, groups in (*remark_groups(entries), *more):
         shown = tuple(
             Remark(message=message, places=tuple(places[:_PLACES]), more=max(0, len(places) - _PLACES))
             for message, places in groups[:_REMARKS]
