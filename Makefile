@@ -1,5 +1,6 @@
 # make demo    run the lectures in fixtures/ against their recorded budgets
 # make test    run the test suite
+# make test-slurm  run the tests of the launcher for Slurm, on a Slurm of two nodes that is brought up here (as root)
 # make coverage  the same under coverage
 # make check   ruff, mypy for three systems, import-linter
 # make clean   remove what the others made
@@ -11,7 +12,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test coverage check clean
+.PHONY: demo test test-slurm coverage check clean
 
 # The first of these that is new enough makes the environment; `make PYTHON=/path/to/python3 test` decides otherwise.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -39,12 +40,18 @@ demo: $(VENV)/.installed-fixtures
 
 # Two at a time: most of it waits for kernels.
 test: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slurm" $(ARGS)
+
+test-slurm: $(VENV)/.installed-tests
+	@status=0; \
+	{ tests/slurm/slurm_up.sh && $(BIN)/python -m pytest -m slurm tests/acceptance/test_slurm.py $(ARGS); } || status=$$?; \
+	tests/slurm/slurm_down.sh; \
+	exit $$status
 
 # The plugin is imported before a coverage plugin could start, so coverage starts pytest; one at a time.
 coverage: $(VENV)/.installed-tests
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage run -m pytest -m "not slurm" $(ARGS)
 	$(BIN)/coverage report
 
 check: $(VENV)/.installed-tests $(VENV)/.installed-typing

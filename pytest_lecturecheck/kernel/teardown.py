@@ -129,7 +129,7 @@ async def interrupt(kernel: Kernel) -> None:
     if _IS_WINDOWS or kernel.manager.kernel_spec.interrupt_mode == "message":
         await kernel.manager.interrupt_kernel()
         return
-    if kernel.provisioner.launch.interrupt():
+    if await kernel.provisioner.launch.interrupt():
         return
     with suppress(OSError):
         await kernel.provisioner.send_signal(signal.SIGINT)

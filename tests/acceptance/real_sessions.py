@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -115,14 +116,16 @@ class Desk:
         head = f'schema = 1\nplatform = "{platform}"\n\n'
         return self.write(f"lecture-budgets/{platform}.toml", head + "\n".join(entries))
 
-    def pytest(self, *args: str, cwd: str = ".", timeout: float = 240, **variables: str) -> Session:
+    def pytest(
+        self, *args: str, cwd: str = ".", timeout: float = 240, before: Sequence[str] = (), **variables: str
+    ) -> Session:
         """Run pytest to its end; the label of the platform is fixed, so that budgets hold wherever this runs."""
         report, junit = self.folder / "report.json", self.folder / "junit.xml"
         for left in (report, junit):
             left.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", f"--lecture-platform={PLATFORM}", f"--lecture-report={report}"]
         done = subprocess.run(
-            [*command, *args],
+            [*before, *command, *args],
             cwd=self.folder / cwd,
             env=session_environment(**{"XDG_RUNTIME_DIR": str(self.runtime), **variables}),
             stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -47,6 +48,7 @@ def test_the_first_program_of_a_step_becomes_the_kernel(connection):
     mark, _, text = err.partition(" ")
     told = json.loads(text)
     assert (mark, told["pid"], told["step"]) == ("MARK", process.pid, "2.5")
+    assert told["home"] == at_node.process_home()
     written = json.loads(connection.read_text())
     assert written == {"key": "secret", "transport": "tcp", **told["connection"]}
     assert written["ip"] == "127.0.0.1"
@@ -168,7 +170,8 @@ def test_local_kernels_are_this_process_s_children():
     assert launch.place == KernelPlace(pid=process.pid)
     assert launch.end(3) == ProcessEnd(exit_code=3)
     assert launch.read("x", is_end=True) == "x"
-    assert not launch.interrupt()
+    assert asyncio.run(launch.interrupt()) is False
+    assert asyncio.run(launch.facts()) is None
 
 
 @posix

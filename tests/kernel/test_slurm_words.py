@@ -35,6 +35,10 @@ ORDER = LaunchOrder(
     cwd=Path("/book/part 1"),
 )
 MARK = "lecturecheck-0123"
+POLLED = "slurmstepd-vm: error: StepId=5.0 exceeded memory limit (404201472 > 314572800), being killed"
+OVER_MEMORY = ProcessEnd(
+    signal=9, text="Slurm counted a kill for memory in the kernel's step, of the kernel or of a child of it"
+)
 OWN_OOM = "srun: error: vm: task 0: Out Of Memory"
 
 
@@ -248,11 +252,9 @@ def test_whatever_the_pieces_the_lines_are_the_same(lines, data):
             [OWN_OOM],
             [],
             "OUT_OF_MEMORY",
-            ProcessEnd(
-                signal=9,
-                text="Slurm counted a kill for memory in the kernel's step, of the kernel or of a child of it",
-            ),
+            OVER_MEMORY,
         ),
+        (137, ["srun: error: vm: task 0: Killed"], [POLLED, step_end("5.0")], "OUT_OF_MEMORY", OVER_MEMORY),
         (-9, [], [], "CANCELLED", ProcessEnd(signal=9)),
     ],
 )

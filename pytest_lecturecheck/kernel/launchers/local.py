@@ -55,8 +55,7 @@ class LocalLaunch:
             return ProcessEnd(signal=-return_code)
         return ProcessEnd(exit_code=return_code)
 
-    @staticmethod
-    def interrupt() -> bool:
+    async def interrupt(self) -> bool:
         """Leave it to the caller."""
         return False
 

@@ -106,7 +106,7 @@ class Launch(Protocol):
     def end(self, return_code: int) -> ProcessEnd:
         """Say how the kernel ended, given how the process here did."""
 
-    def interrupt(self) -> bool:
+    async def interrupt(self) -> bool:
         """Send the kernel SIGINT; ``False`` leaves that to the caller, who signals the process group here."""
 
     async def stop(self) -> None:

@@ -94,7 +94,7 @@ class SlurmLaunch:
             connection = announced.get("connection")
             self.place = KernelPlace(
                 pid=pid,
-                is_here=_is_marked(pid, self._order.token),
+                is_here=announced.get("home") == at_node.process_home() != "",
                 connection=connection if isinstance(connection, dict) else None,
                 step=step,
             )
@@ -116,13 +116,13 @@ class SlurmLaunch:
     def _step(self) -> str:
         return self.place.step if self.place is not None else ""
 
-    def interrupt(self) -> bool:
+    async def interrupt(self) -> bool:
         """Send SIGINT to the kernel itself where it is here, else through ``scancel``; never to ``srun``."""
         if self.place is not None and self.place.is_here:
             with suppress(OSError):
                 os.kill(self.place.pid, signal.SIGINT)
         elif self._step:
-            _run_detached(["scancel", "--signal=INT", self._step])
+            await _ask(["scancel", "--signal=INT", self._step])
         return True
 
     async def stop(self) -> None:
@@ -225,28 +225,12 @@ class SlurmLauncher:
         return SlurmLaunch(order, self._settings, memory_bytes, self._has_accounting)
 
 
-def _is_marked(pid: int, token: str) -> bool:
-    """Tell whether a process of this machine carries the run's mark: its number alone could be another node's."""
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return f"{RUN_TOKEN_VARIABLE}={token}".encode() in variables
-
-
 async def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
     for _ in range(round(seconds / _LOOK_SECONDS)):
         if process.poll() is not None:
             return True
         await asyncio.sleep(_LOOK_SECONDS)
     return process.poll() is not None
-
-
-def _run_detached(command: Sequence[str]) -> None:
-    with suppress(OSError):
-        subprocess.Popen(  # noqa: S603 - a command of Slurm with a step's number
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
 
 
 async def _ask(command: Sequence[str]) -> str | None:

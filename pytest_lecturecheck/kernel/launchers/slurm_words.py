@@ -21,6 +21,8 @@ _NODE_FAILURE: Final = re.compile(r"srun: error: Node failure on .+")
 _STEP_END: Final = re.compile(
     r"slurmstepd\S*: error: \*\*\* STEP (?P<step>\S+) ON \S+ CANCELLED AT \S+(?P<why>.*) \*\*\*"
 )
+_OVER: Final = re.compile(r"slurmstepd\S*: error: StepId=(?P<step>\S+) exceeded memory limit .*, being killed")
+"""Said where memory is polled and not confined by a cgroup (JobAcctGatherParams=OverMemoryKill)."""
 _UNABLE: Final = re.compile(r"srun: (?:error|fatal): (?P<text>.+)")
 _SIGNAL_BASE: Final = 128
 _SIGKILL: Final = 9
@@ -110,7 +112,7 @@ class StepText:
     Attributes:
         said: what ``srun`` itself said, line by line; the first and the last ones.
         announced: what the first program in the step said, once it has.
-        cancelled: the lines with which the step's daemon says why it ended the step.
+        cancelled: the lines with which the step's daemon says why it ended the step; the last ones.
     """
 
     def __init__(self, mark: str) -> None:
@@ -143,8 +145,8 @@ class StepText:
         if self.announced is None and own.startswith(f"{self._mark} "):
             self.announced = _parse_announcement(own.removeprefix(f"{self._mark} "))
             return ""
-        if _STEP_END.fullmatch(own) and len(self.cancelled) < _LINES_KEPT:
-            self.cancelled.append(own)
+        if _STEP_END.fullmatch(own) or _OVER.fullmatch(own):
+            self.cancelled[:] = [*self.cancelled, own][-_LINES_KEPT:]
         return f"{own}\n"
 
 
@@ -183,7 +185,8 @@ def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], st
     if any(_NODE_FAILURE.fullmatch(line) for line in said):
         return StepEnd(state=NODE_FAIL, process=ProcessEnd(signal=_SIGKILL, text="the kernel's node failed"))
     what = next((match["what"] for line in reversed(said) if (match := _TASK.fullmatch(line))), "")
-    if "out of memory" in what.lower():
+    is_over = any((match := _OVER.fullmatch(line)) and match["step"] == step for line in cancelled)
+    if "out of memory" in what.lower() or (is_over and what):
         text = "Slurm counted a kill for memory in the kernel's step, of the kernel or of a child of it"
         return StepEnd(state=OUT_OF_MEMORY, process=ProcessEnd(signal=_SIGKILL, text=text))
     why = next(
