@@ -2,9 +2,18 @@
 
 from importlib.util import find_spec
 
+import pytest
+
 if find_spec("hypothesis") is not None:
     from hypothesis import settings
 
     # Nothing is timed here: a busy machine must not fail a property.
     settings.register_profile("untimed", deadline=None)
     settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True)
+def _no_runner(monkeypatch):
+    """Keep sessions that tests start from writing to the summary of the job that runs the tests."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)

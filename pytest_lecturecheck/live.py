@@ -1,14 +1,17 @@
-"""The live line: where the lectures that run now stand, behind what pytest has already written on its line."""
+"""Progress: a live line on a terminal, behind what pytest has already written; lines of their own in a log."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_lecturecheck.heartbeat import Heartbeat
+from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal import Progress, render_live
 
 if TYPE_CHECKING:
@@ -63,9 +66,9 @@ class LiveLine:
         self.note(Progress(**json.loads(text)))
         self.show()
 
-    def forget(self, name: str) -> None:
+    def end(self, entry: Entry) -> None:
         """Drop a lecture that has ended, and clear what was shown."""
-        self._states.pop(name, None)
+        self._states.pop(entry.run.title, None)
         self.clear()
 
     def show(self) -> None:
@@ -97,6 +100,68 @@ class LiveLine:
             stream: Any = self._config.get_terminal_writer()._file  # noqa: SLF001 - write() would count columns
             stream.write(text)
             stream.flush()
+
+
+class LogLines:
+    """
+    Writes progress as lines of their own, for a log; see :class:`~pytest_lecturecheck.heartbeat.Heartbeat`.
+
+    Args:
+        config: pytest's configuration.
+        interval_seconds: time between two lines about one lecture.
+        guarded: makes text harmless to whoever reads the log.
+    """
+
+    def __init__(self, config: pytest.Config, interval_seconds: float, guarded: Callable[[str], str]) -> None:
+        """Write nothing yet."""
+        self._config = config
+        self._guarded = guarded
+        self._heartbeat = Heartbeat(self._write, interval_seconds=interval_seconds, clock=time.monotonic)
+
+    def note(self, progress: Progress) -> None:
+        """Remember where a lecture stands."""
+        self._heartbeat.note(progress)
+
+    def note_text(self, text: object) -> None:
+        """Take a worker's message; called on a thread of execnet."""
+        if isinstance(text, str):
+            self.note(Progress(**json.loads(text)))
+            self.show()
+
+    def show(self) -> None:
+        """Write what is due."""
+        self._heartbeat.beat()
+
+    def end(self, entry: Entry) -> None:
+        """Tell that a lecture has ended."""
+        self._heartbeat.end(entry)
+
+    def clear(self) -> None:
+        """Do nothing: what is in a log stays."""
+
+    def _write(self, text: str) -> None:
+        with _uncaptured(self._config):
+            writer = self._config.get_terminal_writer()
+            if writer.width_of_current_line:
+                writer.line()
+            writer.line(self._guarded(text))
+            writer.flush()
+
+
+def open_live(config: pytest.Config, *, interval_seconds: float, guarded: Callable[[str], str]) -> LiveLine | LogLines:
+    """
+    Choose how progress is shown: a live line on a terminal, lines in a log, or (with ``-q``) nothing.
+
+    Args:
+        config: pytest's configuration.
+        interval_seconds: time between two lines about one lecture in a log; 0 for no lines at all.
+        guarded: makes text harmless to whoever reads the log.
+    """
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    is_log = reporter is not None and config.get_verbosity() >= 0 and not _is_terminal(reporter)
+    if is_log and interval_seconds > 0:
+        return LogLines(config, interval_seconds, guarded)
+    return LiveLine(config)
 
 
 def encoding_of(writer: Any) -> str | None:

@@ -22,12 +22,13 @@ from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
 from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity
-from pytest_lecturecheck.live import LiveLine, encoding_of, state_of
+from pytest_lecturecheck.live import LiveLine, LogLines, encoding_of, open_live, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
+from pytest_lecturecheck.publishing import GitHub, guard_for, guard_longrepr
 from pytest_lecturecheck.remembering import FailureMemory, is_ci
 from pytest_lecturecheck.report import junit, terminal
 from pytest_lecturecheck.report.declared import render_declared
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.lecture.model import Lecture
 
 _DEFAULT_WIDTH: Final = 100
+_HEARTBEAT_SECONDS: Final = 60.0
 _REPORT_KEY: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
 _STATE_KEY: Final = "lecturecheck_state"
@@ -125,6 +127,8 @@ class LectureCheckSession:
         self.memory = memory
         mark, worker = scheduling.worker_identity(config)
         self.chronicle = Chronicle(config.rootpath, session=mark, worker=worker)
+        self._github = GitHub(os.environ, config.rootpath, is_on=settings.github)
+        self._guard = guard_for(os.environ)
         self._told: list[str] = []
         self._crashes: list[str] = []
         self._said: set[str] = set()
@@ -147,7 +151,7 @@ class LectureCheckSession:
         self.arguments = self._read_arguments()
         self.collection = Collection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
         self._send = scheduling.progress_sender(config)
-        self._live: LiveLine | None = None
+        self._live: LiveLine | LogLines | None = None
         self._waiting: dict[str, list[Entry]] = {}
         self.runner = CohortRunner(
             rootdir=config.rootpath,
@@ -321,7 +325,10 @@ class LectureCheckSession:
         """Find out whether there is a terminal for a live line, and what sessions before left untold."""
         if scheduling.is_worker(self.config):
             return
-        self._live = LiveLine(self.config)
+        interval = self.settings.heartbeat_seconds
+        if interval is None:
+            interval = _HEARTBEAT_SECONDS if is_ci(os.environ) else 0.0
+        self._live = open_live(self.config, interval_seconds=interval, guarded=self._guard)
         if not self.config.getoption("collectonly"):
             fault = try_folder(self.config.rootpath)
             self._told += tell_interrupted(self.config.rootpath) + ([fault] if fault else [])
@@ -341,6 +348,7 @@ class LectureCheckSession:
         if call.when == "setup" and call.excinfo is not None and call.excinfo.errisinstance(LectureCheckError):
             # pytest asks an item for its failure text only when the test itself failed.
             report.longrepr = item.repr_failure(call.excinfo)
+        report.longrepr = guard_longrepr(report.longrepr, self._guard)
         if call.when == "call" or (call.when == "setup" and not report.passed):
             # The session keeps its items; what they have found out goes its own way.
             entries = item.stash.get(entry_key, [])
@@ -371,7 +379,7 @@ class LectureCheckSession:
         for entry in entries:
             self.config.hook.pytest_lecturecheck_verdict(config=self.config, run=entry.run, verdict=entry.verdict)
             if self._live is not None:
-                self._live.forget(entry.run.title)
+                self._live.end(entry)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:
@@ -387,6 +395,8 @@ class LectureCheckSession:
         # A session that only collects has no results, and must not write over those of an earlier one.
         if not scheduling.is_worker(self.config) and not self.config.getoption("collectonly"):
             is_whole = self.results.finish(self.machine)
+            fault = self._github.write_summary(self.results.entries, platform=self.platform, machine=self.machine)
+            self._told += [fault] if fault else []
             if not is_whole and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -403,7 +413,8 @@ class LectureCheckSession:
         shown = os.path.relpath(budget_file, self.config.rootpath)
         exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
         lines = terminal.render_header(self.platform, self.machine, self.settings.mode.value, shown if exists else None)
-        return [*lines, *self._budgets_above(), *self._declared_lines(), *self._tell()]
+        lines += [*self._budgets_above(), *self._declared_lines(), *self._tell()]
+        return [self._guard(line) for line in lines]
 
     def _budgets_above(self) -> Iterator[str]:
         """Say where budgets are when rootdir, which depends on where pytest is called, has none."""
@@ -444,7 +455,9 @@ class LectureCheckSession:
         if lines:
             terminalreporter.section("lectures")
             for line in lines:
-                terminalreporter.write_line(line)
+                terminalreporter.write_line(self._guard(line))
+        for line in self._github.annotations(self.results.entries):
+            terminalreporter.write_line(line)
 
 
 def _names_below_file(item: pytest.Item) -> list[str]:

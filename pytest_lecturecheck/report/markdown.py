@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.report.concurrency import concurrency_tables
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.figures import NO_FIGURE
@@ -58,6 +60,20 @@ _ACTIVE: Final = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """
+    How much is told where there is little room.
+
+    Attributes:
+        details: failures that are told in full, or ``None`` for all.
+        rows: lectures in lists and tables, or ``None`` for all; without all of them the remarks are left out too.
+    """
+
+    details: int | None = None
+    rows: int | None = None
+
+
 def render_markdown(
     entries: Sequence[Entry],
     *,
@@ -65,6 +81,7 @@ def render_markdown(
     platform: str = "",
     machine: Machine | None = None,
     verbosity: int = 0,
+    extent: Extent | None = None,
 ) -> str:
     """
     Render the session's entries as GitHub-flavoured Markdown; text from lectures cannot become markup.
@@ -75,7 +92,9 @@ def render_markdown(
         platform: platform label.
         machine: the machine, or ``None`` where it is not known.
         verbosity: as for the failure text.
+        extent: how much is told; ``None`` for all.
     """
+    most_rows, most_details = (None, None) if extent is None else (extent.rows, extent.details)
     failed = [entry for entry in entries if entry.verdict.failed]
     blocks = [f"## {escape(title)}", f"**{escape(count_text(entries))}**" if entries else "No lecture was run."]
     if platform or machine is not None:
@@ -84,19 +103,28 @@ def render_markdown(
         )
     if failed:
         rows = [
-            f"- **{code(entry.location)}** {escape(entry.verdict.kind)}: {escape(entry.headline)}" for entry in failed
+            f"- **{code(entry.location)}** {escape(entry.verdict.kind)}: {escape(entry.headline)}"
+            for entry in failed[:most_rows]
         ]
+        rows += _left_out(len(failed), most_rows)
         blocks += ["### Failures", "\n".join(rows)]
     if entries:
-        blocks += ["### Lectures", _table([*failed, *(item for item in entries if not item.verdict.failed)])]
+        ordered = [*failed, *(item for item in entries if not item.verdict.failed)]
+        blocks += ["### Lectures", _table(ordered[:most_rows]), *_left_out(len(ordered), most_rows)]
+    blocks += _concurrency(entries)
     if any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
         blocks += ["### For a replication report", escape(replication_line(entries))]
-    for heading, groups in remark_groups(entries):
+    for heading, groups in remark_groups(entries) if most_rows is None else ():
         rows = [_remark(message, places) for message, places in groups]
         blocks += [f"### {heading}", "\n".join(rows)]
-    if failed:
-        blocks += ["### Details", *(_details(entry, verbosity) for entry in failed)]
+    if failed and most_details != 0:
+        details = (_details(entry, verbosity) for entry in failed[:most_details])
+        blocks += ["### Details", *details, *_left_out(len(failed), most_details)]
     return "\n\n".join(blocks) + "\n"
+
+
+def _left_out(count: int, most: int | None) -> list[str]:
+    return [f"- and {count - most} more"] if most is not None and count > most else []
 
 
 def escape(text: str) -> str:
@@ -140,6 +168,16 @@ def _table(entries: Sequence[Entry]) -> str:
         )
         rows.append(f"| {' | '.join(fields)} |")
     return "\n".join(rows)
+
+
+def _concurrency(entries: Sequence[Entry]) -> list[str]:
+    tables = concurrency_tables(entries)
+    blocks = ["### Concurrency"] if tables else []
+    for table in tables:
+        rows = [f"| {' | '.join(escape(text) for text in row)} |" for row in (table.titles, *table.rows)]
+        rows.insert(1, f"|{'--:|' * len(table.titles)}")
+        blocks += [code(table.name), "\n".join(rows), escape(table.conclusion)]
+    return blocks
 
 
 def _remark(message: str, places: Sequence[str]) -> str:

@@ -1,0 +1,178 @@
+"""Progress in a log: starts, ends, and where a lecture stands meanwhile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_entries import died, failed, over, quiet_ones, within
+from test_terminal import HOSTILE, UNSAFE
+
+from pytest_lecturecheck.heartbeat import Heartbeat, render_beat, render_end, render_start
+from pytest_lecturecheck.report.terminal import Progress
+from pytest_lecturecheck.run import Outcome
+
+GIB = 1024**3
+
+
+def at(elapsed, cell=1, name="lectures/nuts.md", **rest):
+    return Progress(name=name, cell=cell, total=12, elapsed_seconds=elapsed, **rest)
+
+
+class Log:
+    """A heartbeat with a clock that is set by hand."""
+
+    def __init__(self, interval=60.0):
+        self.lines, self.now = [], 0.0
+        self.heart = Heartbeat(self.lines.append, interval_seconds=interval, clock=lambda: self.now)
+
+    def pass_time(self, seconds, *progress):
+        self.now += seconds
+        for item in progress:
+            self.heart.note(item)
+        self.heart.beat()
+
+
+def test_start_beats_and_end():
+    log = Log()
+    log.pass_time(0, at(0, 0))
+    for second in range(1, 186):
+        log.pass_time(1, at(second, 1 + second // 30, now_bytes=1.2 * GIB, peak_bytes=1.2 * GIB))
+    entry = within("lectures/nuts.md")
+    log.heart.end(replace(entry, seconds=185.0))
+    assert log.lines == [
+        "lectures/nuts.md: starts, 12 code cells",
+        "lectures/nuts.md: cell 3 of 12, 1 min 00 s, 1.2 GiB",
+        "lectures/nuts.md: cell 5 of 12, 2 min 00 s, 1.2 GiB",
+        "lectures/nuts.md: cell 7 of 12, 3 min 00 s, 1.2 GiB",
+        "lectures/nuts.md: within after 3 min 05 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (at(5, 0), "lectures/nuts.md: kernel starts, 5 s"),
+        (
+            at(185, 7, now_bytes=GIB, peak_bytes=2 * GIB),
+            "lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1 GiB, peak 2 GiB",
+        ),
+        (at(5, 0, waits_for="4 GiB of memory"), "lectures/nuts.md: waits for 4 GiB of memory, 5 s"),
+    ],
+)
+def test_where_it_stands(progress, text):
+    assert render_beat(progress) == text
+
+
+def test_what_it_waits_for_is_told_before_it_starts():
+    log = Log()
+    log.pass_time(0, at(0, 0, waits_for="4 GiB of memory"))
+    log.pass_time(30, at(30, 0, waits_for="4 GiB of memory"))
+    log.pass_time(30, at(0, 0))
+    assert log.lines == [
+        "lectures/nuts.md: waits for 4 GiB of memory",
+        "lectures/nuts.md: starts, 12 code cells",
+    ]
+
+
+def test_ends_of_every_kind():
+    assert render_end(over()).startswith(
+        "lectures/programming/kesten_processes_in_depth.md: over after 37 s: peak footprint 7.94 GiB, limit 1.39 GiB: "
+    )
+    assert render_end(died()) == (
+        "lectures/gpu/abort.ipynb [gpu-f32]: died after 5 s: kernel aborted (SIGABRT) in code cell 2"
+    )
+
+
+def test_of_lectures_that_were_not_run_nothing_is_told():
+    log = Log()
+    for entry in quiet_ones():
+        if entry.run.outcome in {Outcome.SKIPPED, Outcome.NOTHING_TO_RUN}:
+            log.heart.end(entry)
+    assert log.lines == []
+
+
+def test_a_lecture_that_is_over_before_it_was_told_of_has_both_lines():
+    log = Log()
+    log.heart.note(at(0, name="lectures/bang.md"))
+    assert log.lines == []
+    log.heart.end(failed())
+    assert log.lines == [
+        "lectures/bang.md: starts, 12 code cells",
+        "lectures/bang.md: failed after 12.2 s: ZeroDivisionError: division by zero, in code cell 3, line 43",
+    ]
+    log.pass_time(1000)
+    assert len(log.lines) == 2
+
+
+def test_a_repeated_run_starts_again():
+    log = Log()
+    log.pass_time(0, at(0))
+    log.pass_time(50, at(50))
+    log.pass_time(1, at(0))
+    log.pass_time(50, at(50))
+    assert log.lines == ["lectures/nuts.md: starts, 12 code cells"] * 2
+
+
+@given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from(["a.md", "b.md", "c.md"])), max_size=60), st.floats(1, 100))
+def test_no_lecture_is_told_of_more_often_than_the_interval_allows(steps, interval):
+    log = Log(interval)
+    elapsed = dict.fromkeys(("a.md", "b.md", "c.md"), 0.0)
+    for seconds, name in steps:
+        elapsed = {key: value + seconds for key, value in elapsed.items()}
+        log.pass_time(seconds, at(elapsed[name], name=name))
+    for name in elapsed:
+        told = [line for line in log.lines if line.startswith(f"{name}: cell")]
+        assert len(told) <= log.now / interval
+        assert sum(line == f"{name}: starts, 12 code cells" for line in log.lines) == any(
+            name == item for _, item in steps
+        )
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "a\nb\x1b[31m"])
+def test_hostile_names_stay_on_their_line(text):
+    entry = failed(lecture=text)
+    for line in (render_start(at(0, name=text)), render_beat(at(0, name=text, waits_for=text)), render_end(entry)):
+        assert UNSAFE.search(line) is None
+        assert "\n" not in line
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_the_log_of_a_session(pytester, lecture, workers):
+    lecture("a.ipynb", "import time", "time.sleep(2)", "x = 1")
+    lecture("b.ipynb", "1 / 0")
+    pytester.path.joinpath("lecturecheck.toml").write_text("heartbeat = '1 s'", encoding="utf-8")
+    result = pytester.runpytest_subprocess("--lecture-budget", *workers)
+    text = "\n".join(result.outlines)
+    lines = [line for line in result.outlines if re.match(r"[ab]\.ipynb: (starts|cell|kernel|no budget|failed)", line)]
+    assert lines[0] == "a.ipynb: starts, 3 code cells"
+    assert any(re.fullmatch(r"a\.ipynb: cell 2 of 3, [\d.]+ s, [\d.]+ MiB(, peak [\d.]+ MiB)?", line) for line in lines)
+    assert any(re.fullmatch(r"a\.ipynb: no budget after [\d.]+ s", line) for line in lines)
+    assert "b.ipynb: starts, 1 code cell" in lines
+    assert any(line.startswith("b.ipynb: failed after ") and "ZeroDivisionError" in line for line in lines)
+    assert text.index("a.ipynb: starts") < text.index("a.ipynb: no budget") < text.index("b.ipynb: failed")
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("case", "shows"),
+    [
+        ((None, "true", ()), True),
+        ((None, None, ()), False),
+        (("off", "true", ()), False),
+        ((None, "true", ("-q",)), False),
+    ],
+)
+def test_where_it_is_on(pytester, lecture, monkeypatch, case, shows):
+    setting, variable, arguments = case
+    lecture("a.ipynb")
+    if variable:
+        monkeypatch.setenv("CI", variable)
+    if setting:
+        pytester.path.joinpath("lecturecheck.toml").write_text(f"heartbeat = {setting!r}", encoding="utf-8")
+    result = pytester.runpytest_subprocess("--lecture-budget", *arguments)
+    assert ("a.ipynb: starts, 1 code cell" in result.outlines) is shows
+    assert any("100%" in line for line in result.outlines)
