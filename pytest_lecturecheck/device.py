@@ -113,6 +113,7 @@ class DeviceUse:
         leftovers: processes of this run that still held memory after the teardown.
         timeline: the samples, thinned.
         interval_seconds: interval between two samples as taken, or ``None``.
+        fault: why the device could not be read to the end of the run, or an empty string.
     """
 
     device: Device
@@ -128,6 +129,7 @@ class DeviceUse:
     leftovers: tuple[DeviceHolder, ...] = ()
     timeline: tuple[DeviceSample, ...] = ()
     interval_seconds: float | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

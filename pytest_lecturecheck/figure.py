@@ -25,6 +25,8 @@ UNIT: Final = re.compile(r"[A-Za-z%°µ][A-Za-z0-9%°µ/^*. -]{0,15}|")
 _SHOWN_DIGITS: Final = 3
 _KEPT_DIGITS: Final = 4
 _ALL_DIGITS: Final = 17
+_PLAIN_LOWEST: Final = 1e3
+_PLAIN_HIGHEST: Final = 1e6
 
 
 class Better(StrEnum):
@@ -101,5 +103,9 @@ def round_figure(value: float, better: Better | None = None) -> float:
 
 
 def _with_digits(value: float, unit: str, digits: int) -> str:
+    value += 0.0  # minus zero is zero
     shown = f"{value:.{digits}g}"
+    if "e" in shown and _PLAIN_LOWEST <= abs(value) < _PLAIN_HIGHEST:
+        # 2999 is 3e+03 to three digits, and nobody would write that.
+        shown = f"{value:.{max(digits, len(str(int(abs(value)))))}g}"
     return f"{shown} {unit}" if unit else shown

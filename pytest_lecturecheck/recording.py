@@ -208,13 +208,13 @@ def _record_metric(
 
 
 def _measured(metric: Metric, runs: Sequence[Run]) -> list[Measurement]:
-    """List the figures to record; a preallocation is none."""
+    """List the figures to record; of GPU memory that was held, none that was reserved or not seen to the end."""
     return [
         item
         for run in runs
         if (item := run.measured(metric)) is not None
         and _figure(item) is not None
-        and not (metric is Metric.GPU_USED and run.has_reservation)
+        and not (metric is Metric.GPU_USED and (run.has_reservation or any(use.fault for use in run.devices)))
     ]
 
 

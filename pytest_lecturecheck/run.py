@@ -206,6 +206,7 @@ class Evidence:
         signal: number of the signal that ended the kernel process, or ``None``.
         ready: whether the kernel had become ready.
         stderr_tail: last lines of the kernel's stderr, its own noise filtered.
+        stderr_earlier_count: how many of these were there before the cell began.
         timeout_seconds: the limit that was exceeded, or ``None``.
         timeout_kind: "cell", "lecture" or "startup" where a limit was exceeded.
         stopped_by_interrupt: after a timeout, whether the interrupt was enough (``None``: no timeout).
@@ -249,6 +250,7 @@ class Evidence:
     signal: int | None = None
     ready: bool = True
     stderr_tail: tuple[str, ...] = ()
+    stderr_earlier_count: int = 0
     timeout_seconds: float | None = None
     timeout_kind: str = ""
     stopped_by_interrupt: bool | None = None
@@ -280,6 +282,11 @@ class Evidence:
     environment: Mapping[str, str] = field(default_factory=dict)
     lecture: str = ""
     scheduler: SchedulerFacts | None = None
+
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """Give the lines of stderr that came while the cell ran."""
+        return self.stderr_tail[self.stderr_earlier_count :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
@@ -83,7 +84,7 @@ def find_native_out_of_memory(evidence: Evidence) -> Cause | None:
     """Recognise an abort whose last words say that a native allocator was out of memory."""
     if evidence.signal != _SIGABRT:
         return None
-    request = parse_stderr(evidence.stderr_tail)
+    request = parse_stderr(evidence.last_words)
     if request is None:
         return None
     asked = f", asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
@@ -117,8 +118,16 @@ def find_signal(evidence: Evidence) -> Cause | None:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel crashed ({name}){where}"
     else:
         kind, headline = CauseKind.ENDED_BY_SIGNAL, f"kernel was ended by {name}{where}"
-    lines = (*crash_lines(evidence), *all_lines(evidence))
+    lines = (*crash_lines(evidence), *_said_before(evidence), *all_lines(evidence))
     return Cause(kind=kind, headline=headline, evidence=lines, advice=advice)
+
+
+def _said_before(evidence: Evidence) -> Iterator[str]:
+    """Tell of a native allocator's complaint of an earlier cell: it may be the reason, or was survived."""
+    request = parse_stderr(evidence.stderr_tail[: evidence.stderr_earlier_count])
+    if evidence.signal == _SIGABRT and request is not None:
+        asked = f", asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
+        yield f"before this cell began {_allocator_text(request)}{asked}; whether that is the reason is not known"
 
 
 def find_exit_code(evidence: Evidence) -> Cause | None:

@@ -69,7 +69,7 @@ def read_end(evidence: Evidence) -> DeviceEnd | None:
         return DeviceEnd(is_unusable=True) if unusable else None
     if evidence.signal != _SIGABRT:
         return None
-    request = parse_stderr(evidence.stderr_tail)
+    request = parse_stderr(evidence.last_words)
     if request is not None and request.place is MemoryPlace.HOST:
         return None
     return DeviceEnd(request=request, is_abort=True)

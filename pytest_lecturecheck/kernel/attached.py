@@ -84,6 +84,7 @@ class Attached:
             "exit_code": end.exit_code,
             "signal": end.signal,
             "stderr_tail": self.kernel.provisioner.stderr_tail,
+            "stderr_earlier_count": self.kernel.provisioner.stderr_earlier_count,
         }
 
     @property

@@ -102,6 +102,9 @@ class DeviceBook:
         return self.marked(readings), tuple(self._mark_use(use) for use in uses)
 
     def _look_after(self, use: DeviceUse) -> None:
+        if use.fault:
+            text = f"{use.device.label} could not be read to the end: {_printable(use.fault)}"
+            self._tell(f"{text}; its figures are of what was seen until then", FindingKind.MEASURE)
         gone = f"memory of {use.device.label} did not come back after the teardown: "
         for holder in use.leftovers:
             lecture = _printable(holder.lecture or self._lecture)

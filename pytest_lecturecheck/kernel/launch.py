@@ -59,6 +59,7 @@ class LectureProvisioner(LocalProvisioner):
         self._news = asyncio.Event()
         self.popen: subprocess.Popen[bytes] | None = None
         self.pass_fds: tuple[int, ...] = ()
+        self._stderr_mark = 0
         self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pipe: int | None = None
@@ -214,6 +215,19 @@ class LectureProvisioner(LocalProvisioner):
     def stderr_tail(self) -> tuple[str, ...]:
         """Give the last lines of stderr without ipykernel's own noise."""
         return stderr_tail(self.stderr.text)
+
+    def mark_stderr(self) -> None:
+        """Note that what is on stderr until now was there before a cell began."""
+        if not _IS_WINDOWS:
+            self.read_stderr()
+        self._stderr_mark = self.stderr.total_chars
+
+    @property
+    def stderr_earlier_count(self) -> int:
+        """Give how many lines of :attr:`stderr_tail` were there at the last mark."""
+        new_chars = self.stderr.total_chars - self._stderr_mark
+        new_lines = stderr_tail(self.stderr.text[-new_chars:]) if new_chars > 0 else ()
+        return max(0, len(self.stderr_tail) - len(new_lines))
 
     async def poll(self) -> int | None:
         """Give the return code, or ``None`` while the process runs."""

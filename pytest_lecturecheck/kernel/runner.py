@@ -230,6 +230,7 @@ class _LectureRun:
         limit = min(self.timeout, total_left)
         attached.request_count += 1
         self.cell_of_request[attached.request_count] = cell.number
+        attached.kernel.provisioner.mark_stderr()
         attached.probe.begin_cell()
         self.devices.begin_cell()
         try:

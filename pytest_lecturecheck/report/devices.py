@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_lecturecheck.device import AllocatorFigures, DeviceHolder, DeviceUse
+from pytest_lecturecheck.device import AllocatorFigures, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.environment import CACHE_VARIABLE
 from pytest_lecturecheck.metric import Measurement, Metric
 from pytest_lecturecheck.report.entry import Entry
@@ -74,11 +74,14 @@ def _device_lines(use: DeviceUse) -> Iterator[str]:
     parts = [f"{use.device.label}: {use.used.text}{total} by this run{reserved}"]
     if use.before_bytes:
         parts.append(f"{format_size(use.before_bytes)} in use before it")
-    if use.is_shared and use.others_peak_bytes is not None:
+    if use.fault:
+        parts.append(f"it could not be read to the end of the run: {use.fault}")
+    if use.is_shared and use.others_peak_bytes:
         parts.append(f"shared, others held up to {format_size(use.others_peak_bytes)}")
     elif use.is_shared:
         parts.append("shared with others")
-    if use.after_bytes is not None and use.before_bytes is not None and use.after_bytes > use.before_bytes:
+    is_alone = not any(holder.kind is HolderKind.RUNNING_LECTURE for holder in use.holders)
+    if is_alone and use.after_bytes is not None and use.before_bytes is not None and use.after_bytes > use.before_bytes:
         parts.append(f"{format_size(use.after_bytes - use.before_bytes)} more in use after it than before")
     if use.peak_utilisation_fraction is not None:
         parts.append(f"busy up to {use.peak_utilisation_fraction:.0%}".replace("%", " %"))

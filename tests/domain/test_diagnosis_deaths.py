@@ -734,3 +734,36 @@ def test_whatever_was_observed_gives_printable_lines_and_no_kill_without_a_recor
         assert text
     if cause.kind is CauseKind.OOM_KILLED:
         assert evidence.kernel_log or any(kill.after > kill.before for kill in evidence.oom_kills)
+
+
+COMPLAINT = "Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED"
+
+
+def test_what_a_native_allocator_said_while_the_cell_ran_is_the_reason():
+    aborted = replace(ROOMY, signal=6, stderr_tail=("a word of an earlier cell", COMPLAINT), stderr_earlier_count=1)
+    check(
+        aborted,
+        CauseKind.NATIVE_OUT_OF_MEMORY,
+        (
+            "kernel aborted (SIGABRT) in code cell 2, line 9; the native allocator was out of memory, asked 2.68 GB "
+            "(2.5 GiB)"
+        ),
+    )
+
+
+def test_what_it_said_before_and_survived_is_told_and_not_taken_for_the_reason():
+    aborted = replace(ROOMY, signal=6, stderr_tail=(COMPLAINT, "a word of this cell"), stderr_earlier_count=1)
+    check(
+        aborted,
+        CauseKind.NATIVE_CRASH,
+        "kernel aborted (SIGABRT) in code cell 2, line 9",
+        evidence_lines=(
+            (
+                "before this cell began the native allocator was out of memory, asked 2.68 GB (2.5 GiB); whether that "
+                "is the reason is not known"
+            ),
+            *ROOMY_LINES,
+            f"stderr: {COMPLAINT}",
+            "stderr: a word of this cell",
+        ),
+    )

@@ -24,7 +24,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
         (0.0, "", "0"),
         (1e-15, "", "1e-15"),
         (-0.25, "s", "-0.25 s"),
-        (12345.0, "MiB", "1.23e+04 MiB"),
+        (12345.0, "MiB", "12345 MiB"),
         (1.0, "%", "1 %"),
     ],
 )

@@ -69,3 +69,14 @@ def test_the_tail_is_bounded_for_any_text(text):
 def test_the_last_lines_are_the_ones_that_are_kept():
     tail = stderr_tail("\n".join(f"line {number}" for number in range(100)))
     assert tail == tuple(f"line {number}" for number in range(70, 100))
+
+
+def test_lines_of_earlier_cells_are_told_from_those_of_the_one_that_died(bench):
+    run = bench.run(
+        "import os\nos.write(2, b'survived this\\n' * 3)",
+        "import os\nos.write(2, b'last words\\n')\nos.abort()",
+    )
+    lines, earlier = run.evidence.stderr_tail, run.evidence.stderr_earlier_count
+    assert lines[:3] == ("survived this",) * 3
+    assert earlier == 3
+    assert run.evidence.last_words[0] == "last words"

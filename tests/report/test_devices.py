@@ -122,8 +122,7 @@ def test_a_shared_card_names_who_else_held_memory_of_it():
     assert device_lines(run) == [
         (
             "GPU 0 (Tesla T4): >= 11 GiB of 15 GiB by this run, reserved by preallocation, which says nothing about "
-            "need; 3 GiB in use before it; shared, others held up to 4 GiB; 200 MiB more in use after it than before; "
-            "busy up to 97 %"
+            "need; 3 GiB in use before it; shared, others held up to 4 GiB; busy up to 97 %"
         ),
         "pid 41, running lecture first.md: held 3 GiB, before this run did",
         "pid 77, foreign: held an amount that is not told",

@@ -66,6 +66,7 @@ RUN = Run(
         MemorySample(seconds=0.025, rss_bytes=2**26),
     ),
     is_profiled=True,
+    company=("b.md",),
 )
 VERDICT = Verdict(
     kind=VerdictKind.OVER,

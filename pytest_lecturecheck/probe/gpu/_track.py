@@ -156,14 +156,19 @@ class Track:
         elapsed_seconds = self._last_seconds - self._first_seconds
         return elapsed_seconds / (self._count - 1) if self._count > 1 and elapsed_seconds > 0 else None
 
+    @property
+    def _fault(self) -> str:
+        return self.failure.reason if self.failure is not None else ""
+
     def use(self) -> DeviceUse:
         """Give the device as it stands."""
         attribution, holders = self._attribution, self._holders.all()
         if attribution is None:
-            return replace(self._use, used=self.run_reading())
+            return replace(self._use, used=self.run_reading(), fault=self._fault)
         return replace(
             self._use,
             used=self.run_reading(),
+            fault=self._fault,
             others_peak_bytes=attribution.peak.others_bytes,
             is_shared=bool(holders) or not attribution.is_told,
             holders=holders,

@@ -199,7 +199,11 @@ def test_a_card_that_comes_back_is_read_again():
     bench.cards.now[0] = Failure(reason="the card did not answer in time", is_lasting=False)
     probe = bench.monitor.open_probe(41, "t")
     assert probe.snapshot() == (
-        DeviceUse(device=T4, used=Unavailable(metric=Metric.GPU_USED, reason="the card did not answer in time")),
+        DeviceUse(
+            device=T4,
+            used=Unavailable(metric=Metric.GPU_USED, reason="the card did not answer in time"),
+            fault="the card did not answer in time",
+        ),
     )
     bench.at(1.0, reading(3))
     bench.at(2.0, reading(203, {41: 200}))
