@@ -24,6 +24,7 @@ from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open
 from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity
 from pytest_lecturecheck.live import LiveLine, LogLines, encoding_of, open_live, state_of
 from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
+from pytest_lecturecheck.option_table import OPTIONS
 from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, detect_accelerators
@@ -34,6 +35,7 @@ from pytest_lecturecheck.report import junit, terminal
 from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
+from pytest_lecturecheck.rootdir import explain_moved_rootdir
 from pytest_lecturecheck.running import Site
 from pytest_lecturecheck.settings import ItemLimit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
@@ -57,6 +59,9 @@ def register(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: settings or budget files cannot be used; nothing has been started.
     """
+    if not scheduling.is_worker(config) and (fault := _moved_rootdir(config)):
+        msg = f"lecturecheck: {fault}"
+        raise pytest.UsageError(msg)
     try:
         given = read_command_line(config.getoption)
         settings = resolve(given, config.rootpath, config.invocation_params.dir)
@@ -81,6 +86,16 @@ def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher
     others = merge_launchers(config.hook.pytest_lecturecheck_launchers(config=config))
     folder = config.rootpath / OWN_FOLDER / "kernels"
     return open_launcher(settings.launcher, slurm=settings.slurm, folder=folder, others=others)
+
+
+def _moved_rootdir(config: pytest.Config) -> str:
+    return explain_moved_rootdir(
+        [str(word) for word in config.invocation_params.args],
+        flags=[option.flag for option in OPTIONS if option.on_command_line and option.metavar],
+        tests=config.args,
+        invocation_dir=config.invocation_params.dir,
+        rootdir=config.rootpath,
+    )
 
 
 def _open_memory(config: pytest.Config, settings: SessionSettings) -> FailureMemory:
