@@ -21,6 +21,7 @@ from pytest_lecturecheck.kernel.launchers.slurm_words import (
     parse_sstat,
     read_end,
     refusal_text,
+    settle_state,
     step_options,
 )
 from pytest_lecturecheck.settings import GpuNeed
@@ -300,6 +301,21 @@ SACCT = """\
 )
 def test_rows_of_sacct(step, row):
     assert parse_sacct(SACCT, step) == row
+
+
+@pytest.mark.parametrize(
+    ("said", "accounted", "state"),
+    [
+        ("FAILED", "OUT_OF_MEMORY", "OUT_OF_MEMORY"),
+        # A kernel that aborted.
+        ("FAILED", "CANCELLED", "FAILED"),
+        ("CANCELLED", "CANCELLED", "CANCELLED"),
+        ("", "CANCELLED", "CANCELLED"),
+        ("TIMEOUT", "TIMEOUT", "TIMEOUT"),
+    ],
+)
+def test_srun_and_the_accounting_settled(said, accounted, state):
+    assert settle_state(said, accounted) == state
 
 
 def test_lines_of_sstat():

@@ -6,9 +6,14 @@ RUN=/run/lecturecheck-slurm
 [ -d "$RUN" ] || exit 0
 
 is_alive() { [ -r "/proc/$1/status" ] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; }
-pids=$(cat "$RUN"/slurmctld.pid "$RUN"/slurmd-lc1.pid "$RUN"/node-lc2.pid 2>/dev/null)
+pids=$(cat "$RUN"/slurmctld.pid "$RUN"/slurmd-lc1.pid 2>/dev/null)
 if [ -n "$pids" ]; then timeout 10 scancel --user=root 2>/dev/null; fi
 for pid in $pids; do kill "$pid" 2>/dev/null; done
+# unshare(1) takes no notice of SIGTERM; all that the node runs ends with it.
+if node=$(cat "$RUN/node-lc2.pid" 2>/dev/null); then
+	kill -KILL "$node" 2>/dev/null
+	pids="$pids $node"
+fi
 for _ in $(seq 100); do
 	left=""
 	for pid in $pids; do if is_alive "$pid"; then left=yes; fi; done

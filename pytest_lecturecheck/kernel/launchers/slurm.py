@@ -162,7 +162,7 @@ class SlurmLaunch:
         return SchedulerFacts(
             name=_NAME,
             step=facts.step,
-            state=row["state"],
+            state=words.settle_state(facts.state, row["state"]),
             exit=row["exit"],
             memory_bytes=facts.memory_bytes,
             max_rss_bytes=words.parse_memory(row["max_rss"]) or facts.max_rss_bytes,

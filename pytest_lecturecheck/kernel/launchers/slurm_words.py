@@ -228,6 +228,16 @@ def parse_sacct(text: str, step: str) -> Mapping[str, str] | None:
     return None
 
 
+def settle_state(said: str, accounted: str) -> str:
+    """
+    Choose between what ``srun`` said of a step's end and what ``sacct`` does.
+
+    The accounting is believed, except where it says "cancelled": ``srun`` ends a step whose task was ended by a signal
+    of its own (an abort, say), and the accounting calls that cancelled as well.
+    """
+    return said if said and accounted == CANCELLED else accounted
+
+
 def parse_sstat(text: str, step: str) -> int | None:
     """Read the highest resident size in ``sstat --parsable2 --noheader --format=JobID,MaxRSS``, in bytes."""
     for line in text.splitlines():
