@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal import Progress
 from pytest_lecturecheck.report.text import one_line
@@ -105,6 +106,9 @@ def render_beat(progress: Progress) -> str:
 
 
 def render_end(entry: Entry) -> str:
-    """Say how a lecture ended (``lectures/nuts.md: over after 3 min 05 s: peak footprint ...``)."""
+    """Say how a lecture ended (``lectures/nuts.md: within after 3 min 05 s, peak 1.2 GiB``)."""
     text = f"{entry.name}: {entry.verdict.kind.value} after {format_duration(entry.seconds)}"
-    return f"{text}: {entry.headline}" if entry.verdict.failed else text
+    if entry.verdict.failed:
+        return f"{text}: {entry.headline}"
+    peak = entry.run.measured(Metric.PEAK_FOOTPRINT)
+    return text if peak is None else f"{text}, peak {peak.text}"

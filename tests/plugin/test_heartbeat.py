@@ -48,7 +48,7 @@ def test_start_beats_and_end():
         "lectures/nuts.md: cell 3 of 12, 1 min 00 s, 1.2 GiB",
         "lectures/nuts.md: cell 5 of 12, 2 min 00 s, 1.2 GiB",
         "lectures/nuts.md: cell 7 of 12, 3 min 00 s, 1.2 GiB",
-        "lectures/nuts.md: within after 3 min 05 s",
+        "lectures/nuts.md: within after 3 min 05 s, peak 1.21 GiB",
     ]
 
 
@@ -150,7 +150,7 @@ def test_the_log_of_a_session(pytester, lecture, workers):
     lines = [line for line in result.outlines if re.match(r"[ab]\.ipynb: (starts|cell|kernel|no budget|failed)", line)]
     assert lines[0] == "a.ipynb: starts, 3 code cells"
     assert any(re.fullmatch(r"a\.ipynb: cell 2 of 3, [\d.]+ s, [\d.]+ MiB(, peak [\d.]+ MiB)?", line) for line in lines)
-    assert any(re.fullmatch(r"a\.ipynb: no budget after [\d.]+ s", line) for line in lines)
+    assert any(re.fullmatch(r"a\.ipynb: no budget after [\d.]+ s, peak [\d.]+ MiB", line) for line in lines)
     assert "b.ipynb: starts, 1 code cell" in lines
     assert any(line.startswith("b.ipynb: failed after ") and "ZeroDivisionError" in line for line in lines)
     assert text.index("a.ipynb: starts") < text.index("a.ipynb: no budget") < text.index("b.ipynb: failed")
