@@ -18,7 +18,7 @@ from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
-from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run
+from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run, SchedulerFacts
 from pytest_lecturecheck.store.runs import (
     StoredRun,
     dumps,
@@ -67,6 +67,11 @@ RUN = Run(
     ),
     is_profiled=True,
     company=("b.md",),
+    launcher="slurm",
+    queued_seconds=1.5,
+    scheduler=SchedulerFacts(name="Slurm", step="7.2", state="OUT_OF_MEMORY", memory_bytes=2**28, max_rss_bytes=2**25),
+    members=(Run(lecture="a.md", platform="p", outcome=Outcome.COMPLETED),),
+    first_cell_seconds=0.01,
 )
 VERDICT = Verdict(
     kind=VerdictKind.OVER,
