@@ -205,7 +205,7 @@ def _join_device(found: Sequence[tuple[float, DeviceUse]], labels: frozenset[str
         holder.pid: holder
         for use in uses
         for holder in use.holders
-        if not (holder.kind is HolderKind.RUNNING_LECTURE and holder.lecture in labels)
+        if not (holder.lecture in labels and _ran_beside(holder))
     }
     leftovers = {holder.pid: holder for use in uses for holder in use.leftovers}
     return DeviceUse(
@@ -224,6 +224,13 @@ def _join_device(found: Sequence[tuple[float, DeviceUse]], labels: frozenset[str
         leftovers=_sorted(leftovers),
         interval_seconds=uses[0].interval_seconds,
     )
+
+
+def _ran_beside(holder: DeviceHolder) -> bool:
+    """Tell whether the lecture of a holder was running when the run began; one of an earlier repeat was not."""
+    if holder.kind is HolderKind.ENDED_LECTURE:
+        return holder.ended_seconds is None or holder.ended_seconds < 0
+    return holder.kind is HolderKind.RUNNING_LECTURE
 
 
 def _sorted(holders: Mapping[int, DeviceHolder]) -> tuple[DeviceHolder, ...]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_lecturecheck.cohort import safe_concurrency
 from pytest_lecturecheck.cohort_record import cohort_of, start_skew_seconds
+from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.report.devices import gpu_text
 from pytest_lecturecheck.report.entry import Entry
@@ -22,6 +23,7 @@ from pytest_lecturecheck.verdict import VerdictKind
 from pytest_lecturecheck.verdict.cohorts import cause_of, end_text
 
 _INDENT: Final = "  "
+_WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NOT_MADE: Final = frozenset(
     {Outcome.REFUSED, Outcome.UNREADABLE, Outcome.NOTHING_TO_RUN, Outcome.SKIPPED, Outcome.STOPPED}
 )
@@ -171,15 +173,20 @@ def _bad_text(members: Sequence[Run]) -> str:
             text = _end_text(member)
             counts[text] = counts.get(text, 0) + 1
     total = f"of {len(members)} kernel{plural(len(members))}"
-    return "; ".join(f"{'one' if count == 1 else count} {total} {text}" for text, count in counts.items())
+    return "; ".join(f"{_word(count)} {total} {text}" for text, count in counts.items())
+
+
+def _word(count: int) -> str:
+    return _WORDS[count - 1] if count <= len(_WORDS) else str(count)
 
 
 def _end_text(run: Run) -> str:
-    cause = cause_of(run)
-    if run.outcome is Outcome.FAILED and run.evidence is not None and run.evidence.error is not None:
-        detail = cause.kind.value if cause is not None and cause.kind.value else run.evidence.error.name
-        return one_line(f"{end_text(run)}: {detail}")
-    return one_line(f"{end_text(run)}: {cause.kind.value}") if cause is not None else end_text(run)
+    end, cause, evidence = end_text(run), cause_of(run), run.evidence
+    if cause is None:
+        return end
+    error = evidence.error if evidence is not None and cause.kind is CauseKind.CELL_ERROR else None
+    why = cause.kind.value if error is None else error.name
+    return one_line(why if why.startswith(end) else f"{end}: {why}")
 
 
 # -- media ------------------------------------------------------------------------------------------------------------

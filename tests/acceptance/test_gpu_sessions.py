@@ -184,3 +184,68 @@ def test_a_kernel_that_was_killed_and_still_holds_memory_is_named_to_the_next_le
     assert verdict["headline"].startswith(
         f"leftover holder of GPU memory: 5000 MiB are still held by pid {pid}, the kernel of a_slow.ipynb that was "
     )
+
+
+RACE = """
+import pathlib
+def claim(name):
+    try:
+        pathlib.Path(name).mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+def wait_for(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+"""
+CONTEND = """
+if claim("first"):
+    hold(11305 * 1024**2)
+    pathlib.Path("held").touch()
+elif claim("second"):
+    wait_for("held")
+    hold(3422 * 1024**2)
+    time.sleep(0.5)
+    message = "Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED\\n"
+    os.write(2, message.encode())
+    pathlib.Path("aborted").touch()
+    os.abort()
+wait_for("aborted")
+"""
+
+
+def test_of_three_kernels_at_once_one_loses_the_race_for_the_card(card):
+    card.desk.notebook("race.ipynb", PREPARE, RACE, CONTEND)
+    session = card.pytest("--lecture-budget", "--lecture-concurrency=3")
+    assert session.outcomes() == {"failed": 1}, session.text
+    (item,) = session.runs["race.ipynb"]
+    members, verdict = item["run"]["members"], item["verdict"]
+    ends = [member["outcome"] for member in members]
+    assert sorted(ends) == ["completed", "completed", "died"]
+    (loser,) = [number for number, end in enumerate(ends, 1) if end == "died"]
+    (use,) = members[loser - 1]["evidence"]["devices"]
+    held = {holder["lecture"]: holder["used_bytes"] // 1024**2 for holder in use["holders"]}
+    (winner,) = held
+    assert held[winner] == 11305
+    assert {holder["kind"] for holder in use["holders"]} == {"running lecture"}
+    assert winner in {f"kernel {number} of 3 of race.ipynb" for number in (1, 2, 3) if number != loser}
+    assert verdict["cause"]["kind"] == "GPU preallocation race"
+    assert verdict["headline"] == (
+        f"1 of 3 kernels aborted: GPU preallocation race: when it started, {winner} already held 11305 of 15360 MiB "
+        f"(74 %, JAX's default share); kernel {loser} of 3 of race.ipynb got 3422 MiB and aborted in cell 3"
+    )
+    assert verdict["cause"]["advice"] == [
+        "set XLA_PYTHON_CLIENT_PREALLOCATE=false for the kernels: each then takes memory when it needs it",
+        (
+            "or XLA_PYTHON_CLIENT_MEM_FRACTION=0.30: 3 kernels with 4608 MiB each, and 512 MiB for the CUDA context of "
+            "each, fit into 15360 MiB"
+        ),
+        "or run GPU lectures one at a time",
+    ]
+    (together,) = item["run"]["devices"]
+    assert together["used"]["value"] == (11305 + 3422) * 1024**2
+    assert "holders" not in together
+    safe = "safe concurrency on this platform: none (at 3 one of 3 kernels aborted: GPU preallocation race)"
+    assert safe in session.text
