@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from pathlib import PurePath, PurePosixPath
 from typing import Final
 
-_COMMON_PREFIXES: Final = frozenset({Path("/usr"), Path("/usr/local")})
+_COMMON_PREFIXES: Final = frozenset({PurePosixPath("/usr"), PurePosixPath("/usr/local")})
 """Prefixes of a Python that say nothing of anybody."""
 
 
-def hide_places(text: str, *, root: Path, home: Path, prefix: Path) -> str:
+def hide_places(text: str, *, root: PurePath, home: PurePath, prefix: PurePath) -> str:
     """
     Replace folders of this machine in a JSON text by what they are.
 

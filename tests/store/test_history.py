@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import replace
-from pathlib import Path
+from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
 from hypothesis import given
@@ -211,7 +211,7 @@ def test_two_hundred_lectures_have_short_timelines_that_keep_their_ends_and_thei
     assert runs[0].timeline[-1] == whole[-1]
 
 
-HOME, PREFIX, ROOT = Path("/home/ann"), Path("/home/ann/env"), Path("/home/ann/book")
+HOME, PREFIX, ROOT = (PurePosixPath(path) for path in ("/home/ann", "/home/ann/env", "/home/ann/book"))
 
 
 @pytest.mark.parametrize(
@@ -230,15 +230,23 @@ def test_folders_of_the_machine_are_not_told(text, expected):
     assert hide_places(text, root=ROOT, home=HOME, prefix=PREFIX) == expected
 
 
+def test_folders_of_windows_are_not_told_either():
+    places = {"root": PureWindowsPath(r"C:\book"), "home": PureWindowsPath(r"C:\Users\ann")}
+    value = {"a": r"C:\book\a.md, C:\Users\ann\x and C:\Users\anna"}
+    told = json.loads(hide_places(json.dumps(value), **places, prefix=PureWindowsPath(r"C:\Python")))
+    assert told == {"a": r".\a.md, ~\x and C:\Users\anna"}
+
+
 def test_folders_that_say_nothing_stay():
     text = '"/usr/lib/python3/x.py /a"'
-    assert hide_places(text, root=Path("/"), home=Path("/"), prefix=Path("/usr")) == text
+    top = PurePosixPath("/")
+    assert hide_places(text, root=top, home=top, prefix=PurePosixPath("/usr")) == text
 
 
 @given(st.text(), st.text(st.characters(categories=["Ll"]), min_size=1, max_size=3))
 def test_hiding_places_leaves_json(text, name):
-    folder = Path("/") / "home" / name
+    folder = PurePosixPath("/home") / name
     value = {"a": f"{folder}/{text}"}
-    told = json.loads(hide_places(json.dumps(value), root=folder / "b", home=folder, prefix=Path("/usr")))
+    told = json.loads(hide_places(json.dumps(value), root=folder / "b", home=folder, prefix=PurePosixPath("/usr")))
     assert list(told) == ["a"]
     assert not told["a"].startswith(f"{folder}/")
