@@ -26,6 +26,7 @@ _WORST_FIRST: Final = (
 )
 _SUMMED: Final = (Metric.CPU, Metric.COMPILE, Metric.DISK_WRITTEN, Metric.MAJOR_FAULTS)
 _ALLOCATED: Final = (Metric.GPU_LIVE, Metric.GPU_POOL)
+_USUAL_INTERVAL_SECONDS: Final = 0.08
 _SUM_SOURCE: Final = "the kernels together"
 
 
@@ -252,14 +253,18 @@ def _used_together(found: Sequence[tuple[float, DeviceUse]]) -> Reading:
     if any(item.method is Method.BRACKET for item in known):
         highs = [item.upper_bound for item in known if item.upper_bound is not None]
         return replace(known[0], value=low, method=Method.BRACKET, high=max([low, *highs]))
-    series = [
-        [(start + sample.seconds, sample.run_bytes or 0) for sample in use.timeline]
-        + [(start + use.timeline[-1].seconds, 0)] * bool(use.timeline)
-        for start, use in found
-    ]
+    series = [_series(start, use) for start, use in found]
     peak, most = peak_of_sum(series), _highest([use.peak_used_bytes for _, use in found])
     total = peak.total_bytes if peak is not None else 0
     return replace(known[0], value=max(low, total if most is None else min(total, most)))
+
+
+def _series(start_seconds: float, use: DeviceUse) -> list[tuple[float, int]]:
+    """Give what a run held of a device as steps; the last sample holds until the next one would have been taken."""
+    steps = [(start_seconds + sample.seconds, sample.run_bytes or 0) for sample in use.timeline]
+    if steps:
+        steps.append((steps[-1][0] + (use.interval_seconds or _USUAL_INTERVAL_SECONDS), 0))
+    return steps
 
 
 def _most_used(devices: Sequence[DeviceUse]) -> Reading | None:

@@ -111,7 +111,7 @@ def render_markdown(
     if entries:
         ordered = [*failed, *(item for item in entries if not item.verdict.failed)]
         blocks += ["### Lectures", _table(ordered[:most_rows]), *_left_out(len(ordered), most_rows)]
-    blocks += _concurrency(entries)
+    blocks += _concurrency(entries) if most_rows is None else []
     if any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
         blocks += ["### For a replication report", escape(replication_line(entries))]
     for heading, groups in remark_groups(entries) if most_rows is None else ():

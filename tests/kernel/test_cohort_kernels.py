@@ -1,0 +1,188 @@
+"""Several kernels from one loop: the barrier, what they hold together, and what becomes of one that is in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from benches import lecture
+from fakes import FakeProbe
+
+from pytest_lecturecheck.cohort import CohortSpec, repeat_lecture
+from pytest_lecturecheck.execution import KernelJob
+from pytest_lecturecheck.kernel.barrier import Barrier, Seat
+from pytest_lecturecheck.kernel.cohort import _Board, _Watch
+from pytest_lecturecheck.kernel.ports import Progress
+from pytest_lecturecheck.probe.port import Snapshot
+from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.settings import DEFAULTS
+
+
+def snapshot(size):
+    return Snapshot(footprint_bytes=size, peak_footprint_bytes=size + 1, age_seconds=0.5, process_count=2)
+
+
+class FakeKernel:
+    """A kernel that holds memory until it is stopped."""
+
+    def __init__(self, size):
+        self.probe = FakeProbe(last=snapshot(size))
+        self.devices_since = 7.0
+        self.has_ended = False
+
+    def stop(self):
+        self.has_ended = True
+
+
+def seats_of(*sizes):
+    barrier = Barrier(len(sizes))
+    seats = [Seat(barrier) for _ in sizes]
+    kernels = [FakeKernel(size) for size in sizes]
+    for seat, kernel in zip(seats, kernels, strict=True):
+        seat.note_kernel(kernel)
+    return seats, kernels
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_nobody_goes_on_before_all_are_there():
+    async def scene():
+        barrier = Barrier(3)
+        seats = [Seat(barrier) for _ in range(3)]
+        first, second = (asyncio.ensure_future(seat.wait_for_others(None)) for seat in seats[:2])
+        await settle()
+        assert (first.done(), second.done(), barrier.opened_at) == (False, False, None)
+        await seats[2].wait_for_others(None)
+        await asyncio.gather(first, second)
+        assert barrier.opened_at is not None
+
+    asyncio.run(scene())
+
+
+def test_one_that_will_not_come_holds_nobody_up_however_often_it_says_so():
+    async def scene():
+        barrier = Barrier(3)
+        seats = [Seat(barrier) for _ in range(3)]
+        waiting = asyncio.ensure_future(seats[0].wait_for_others(None))
+        seats[1].leave()
+        seats[1].leave()
+        await settle()
+        assert not waiting.done()
+        seats[2].leave()
+        await waiting
+
+    asyncio.run(scene())
+
+
+def test_a_kernel_whose_time_is_over_waits_no_longer():
+    async def scene():
+        barrier = Barrier(2)
+        await Seat(barrier).wait_for_others(0.0)
+        assert barrier.opened_at is None
+
+    asyncio.run(scene())
+
+
+def test_the_first_cell_counts_and_the_devices_have_their_own_beginning():
+    (seat,), _ = seats_of(5)
+    assert (seat.first_cell_at, seat.device_origin) == (None, 7.0)
+    seat.note_sent()
+    first = seat.first_cell_at
+    seat.note_sent()
+    assert seat.first_cell_at == first is not None
+
+
+def test_what_is_held_together_is_the_highest_sum_and_not_the_sum_of_the_highest():
+    (one, two), (first, second) = seats_of(100, 30)
+    watch = _Watch([one, two], None)
+    assert watch.peak(0.0) is None
+    watch.look()
+    first.probe.last, second.probe.last = snapshot(20), snapshot(90)
+    watch.look()
+    second.has_ended = True
+    first.probe.last = snapshot(120)
+    watch.look()
+    one.leave()
+    watch.look()
+    found = watch.peak(0.0)
+    assert (found.total_bytes, found.parts_bytes) == (130, (100, 30))
+
+
+def test_of_kernels_that_exhaust_the_machine_together_the_largest_is_stopped():
+    seats, kernels = seats_of(100, 300, 200)
+    watch = _Watch(seats, 600)
+    watch.look()
+    assert [kernel.has_ended for kernel in kernels] == [False, False, False]
+    kernels[0].probe.last = snapshot(101)
+    watch.look()
+    watch.look()
+    assert [kernel.has_ended for kernel in kernels] == [False, True, False]
+
+
+def progress(number, size=None, elapsed=1.0):
+    last = None if size is None else snapshot(size)
+    return Progress(lecture="a.md", number=number, total=9, elapsed_seconds=elapsed, snapshot=last)
+
+
+def test_the_progress_of_a_cohort_is_that_of_the_kernel_furthest_behind():
+    told = []
+    board = _Board("a.md [c=2]", 2, told.append)
+    first, second = board.listener(0), board.listener(1)
+    first(progress(4, 100))
+    second(progress(2, 50, elapsed=2.0))
+    both = Snapshot(footprint_bytes=150, peak_footprint_bytes=152, age_seconds=0.5, process_count=4)
+    assert told[-1] == Progress(lecture="a.md [c=2]", number=2, total=9, elapsed_seconds=2.0, snapshot=both)
+    # Its last cell is behind it.
+    second(progress(0, 50))
+    assert told[-1].number == 4
+
+
+@pytest.fixture
+def run_cohort(bench):
+    """Run a cohort of lectures, each a tuple of cells, in real kernels that a stand-in measures."""
+
+    def run(*lectures, **settings):
+        workbench = bench._bench
+        workbench._ports = replace(bench._real_ports, open_probe=lambda *_args, **_more: FakeProbe())
+        made = [replace(lecture(bench.folder, *cells), name=f"{place}.md") for place, cells in enumerate(lectures)]
+        spec = CohortSpec(name="mix", lectures=tuple(item.name for item in made))
+        jobs = [KernelJob(lecture=item, settings=replace(DEFAULTS, **settings)) for item in made]
+        return workbench.run_cohort(spec, jobs, name="mix", repeat=1, kernel_count=len(jobs))
+
+    return run
+
+
+def test_kernels_meet_and_a_lecture_with_nothing_to_run_is_no_obstacle(run_cohort):
+    meet = """
+        import pathlib, time
+        pathlib.Path({mine!r}).touch()
+        while not pathlib.Path({other!r}).exists():
+            time.sleep(0.01)
+        """
+    run = run_cohort([meet.format(mine="x", other="y")], [" "], [meet.format(mine="y", other="x")])
+    ends = [member.outcome for member in run.members]
+    assert ends == [Outcome.COMPLETED, Outcome.NOTHING_TO_RUN, Outcome.COMPLETED]
+    assert [member.first_cell_seconds is None for member in run.members] == [False, True, False]
+    assert (run.lecture, run.variant) == ("0.md", "mix")
+
+
+def test_the_worst_end_speaks_for_all(run_cohort):
+    run = run_cohort(["import time; time.sleep(0.5); 1 / 0"], ["import os; os._exit(3)"], ["x = 1"])
+    assert [member.outcome for member in run.members] == [Outcome.FAILED, Outcome.DIED, Outcome.COMPLETED]
+    assert run.outcome is Outcome.DIED
+    assert run.speaker is run.members[1]
+    assert (run.evidence.exit_code, run.evidence.lecture) == (3, "1.md")
+
+
+def test_every_kernel_knows_its_place_among_its_like(bench):
+    bench._bench._ports = replace(bench._real_ports, open_probe=lambda *_args, **_more: FakeProbe())
+    made = lecture(bench.folder, "import os\nprint(os.environ['LECTURECHECK_LECTURE'])")
+    jobs = [KernelJob(lecture=made, settings=DEFAULTS)] * 2
+    run = bench._bench.run_cohort(repeat_lecture(made.name, 2), jobs, name="c", repeat=1, kernel_count=2)
+    said = [member.cells[0].output_extract for member in run.members]
+    assert said == ["kernel 1 of 2 of lecture.md\n", "kernel 2 of 2 of lecture.md\n"]
+    assert run.cell_run_count == 2
