@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
+_SHORT: Final = 9
 Subject: TypeAlias = tuple[str, str]
 """Lecture and variant."""
 
@@ -53,6 +54,7 @@ class KeptSession:
         ended: when it ended, or ``None`` where the file does not say.
         mode: "check" or "record", or an empty string.
         version: version of this package that wrote it, or an empty string.
+        commit: the commit that was checked out, or an empty string.
     """
 
     name: str
@@ -61,12 +63,14 @@ class KeptSession:
     ended: dt.datetime | None = None
     mode: str = ""
     version: str = ""
+    commit: str = ""
 
     @property
     def title(self) -> str:
         """Name the session for people."""
         when = "" if self.ended is None else f" of {self.ended.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
-        return f"{self.name}{when}"
+        commit = f" at {self.commit[:_SHORT]}" if self.commit else ""
+        return f"{self.name}{when}{commit}"
 
     def of(self, lecture: str) -> Iterator[KeptRun]:
         """Give the runs of a lecture, of all its variants."""

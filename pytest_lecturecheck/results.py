@@ -25,6 +25,7 @@ from pytest_lecturecheck.report.terminal import render_summary
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.store.atomic import locked, write_text_atomically
 from pytest_lecturecheck.store.budgets import load_budgets, load_folder, save_budgets
+from pytest_lecturecheck.store.commit import read_commit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.folder import make_own_folder
 from pytest_lecturecheck.store.history import DEFAULT_KEEP, FOLDER_NAME, keep_session, with_short_timelines
@@ -162,6 +163,7 @@ class Results:
             "ended": _now().isoformat(timespec="seconds"),
             "mode": self._settings.mode.value,
             "version": __version__,
+            "commit": read_commit(self._rootdir),
         }
         records = json.loads(self.dump(entries))
         text = render_json(records, entries, platform=self.platform, about=about, is_compact=is_compact)

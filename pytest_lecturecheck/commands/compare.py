@@ -15,14 +15,15 @@ Hold two sides against each other, lecture by lecture: what changed most comes f
 processor, cores, memory, huge pages, BLAS, versions).
 
   lecturecheck compare last~1 last                       the last two sessions
+  lecturecheck compare 0f3c2a1 last                      what a commit changed, where a session at it is kept
   lecturecheck compare main.json branch.json             two commits, each with its --lecture-report file
   lecturecheck compare linux-x86_64-cpu darwin-arm64-cpu two platforms, by their budget files
   lecturecheck compare linux-x86_64-cpu last             the last session against what was recorded
   lecturecheck compare last~1 last --fail-over 1.2       fail where a figure grew to more than 1.2 times what it was
 
-A side is a kept session (last, last~1, part of its name), a .json file of --lecture-report, a .toml budget file, or the
-label of a platform that has one. Figures that were had by different methods (an exact peak and a sampled one) are not
-held against each other. With --fail-over, differences of up to 16 MiB or 1 s do not count, nor do times of different
+A side is a kept session (last, last~1, a commit, part of its name), a .json file of --lecture-report, a .toml budget
+file, or the label of a platform that has one. Figures that were had by different methods (an exact peak and a sampled
+one) are not held against each other. With --fail-over, differences of up to 16 MiB or 1 s do not count, nor do times of different
 classes of machine. Exit status: 0; 1 where --fail-over found something; 2 where a side cannot be read."""
 
 

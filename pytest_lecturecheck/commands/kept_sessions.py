@@ -20,8 +20,8 @@ from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.history import FOLDER_NAME, find_session, read_session, read_sessions, session_files
 
 RUN_HELP: Final = (
-    "a kept session: last, last~1 (the one before it), the beginning or the end of its name in .lecturecheck/runs; or "
-    "a JSON file that --lecture-report wrote"
+    "a kept session: last, last~1 (the one before it), the first digits of a commit, the beginning or the end of its "
+    "name in .lecturecheck/runs; or a JSON file that --lecture-report wrote"
 )
 _WIDTH: Final = 100
 

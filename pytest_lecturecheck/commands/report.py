@@ -71,7 +71,7 @@ def _render(session: KeptSession, form: str) -> str:
             for kept in session.runs
         ]
         ended = session.ended.isoformat(timespec="seconds") if session.ended is not None else ""
-        about = {"ended": ended, "mode": session.mode, "version": session.version}
+        about = {"ended": ended, "mode": session.mode, "version": session.version, "commit": session.commit}
         return render_json(records, entries, platform=session.platform, about=about)
     from pytest_lecturecheck.report.html import render_html  # noqa: PLC0415 - a templating library, only for a page
 

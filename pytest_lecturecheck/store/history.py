@@ -33,6 +33,7 @@ from pytest_lecturecheck.timeline import thin
 FOLDER_NAME: Final = "runs"
 DEFAULT_KEEP: Final = 50
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")
 _MOST_SAMPLES: Final = 2000
 _LEAST_SAMPLES: Final = 100
@@ -117,6 +118,7 @@ def _session_from_dict(name: str, plain: Any) -> KeptSession:
         ended=_moment(_text(plain, "ended")),
         mode=_text(plain, "mode"),
         version=_text(plain, "version"),
+        commit=_text(plain, "commit"),
     )
 
 
@@ -177,7 +179,10 @@ def read_sessions(folder: Path) -> tuple[tuple[KeptSession, ...], tuple[str, ...
 
 def find_session(folder: Path, reference: str) -> tuple[KeptSession, tuple[str, ...]]:
     """
-    Find a kept session by ``last``, ``last~1`` (the one before) and so on, or by the beginning or the end of its name.
+    Find a kept session.
+
+    By ``last``, ``last~1`` (the one before) and so on; by the first 7 or more digits of a commit (the last session at
+    it); or by the beginning or the end of its name.
 
     Returns:
         The session, and what is wrong with the files that had to be passed over on the way.
@@ -194,6 +199,8 @@ def find_session(folder: Path, reference: str) -> tuple[KeptSession, tuple[str, 
         raise RunFileError(msg)
     if (match := _LAST.fullmatch(reference)) is not None:
         return _counted_back(folder, files, int(match.group(1) or 0))
+    if _COMMIT.fullmatch(reference) and (at_commit := _at_commit(files, reference)) is not None:
+        return at_commit
     found = [path for path in files if path.stem.startswith(reference) or path.stem.endswith(reference)]
     if not reference or len(found) != 1:
         what = f"{len(found)} kept sessions are" if len(found) > 1 else "no kept session is"
@@ -218,6 +225,21 @@ def _counted_back(folder: Path, files: Sequence[Path], back: int) -> tuple[KeptS
     readable = len(files) - len(faults)
     msg = f"{folder}: only {readable} kept session{'' if readable == 1 else 's'} can be read: there is none so far back"
     raise RunFileError("\n".join([msg, *faults]))
+
+
+def _at_commit(files: Sequence[Path], commit: str) -> tuple[KeptSession, tuple[str, ...]] | None:
+    faults = []
+    for path in reversed(files):
+        try:
+            session = read_session(path)
+        except NewerRunFileError:
+            raise
+        except RunFileError as error:
+            faults.append(str(error))
+            continue
+        if session.commit.startswith(commit):
+            return session, tuple(faults)
+    return None
 
 
 def _named(files: Sequence[Path]) -> str:

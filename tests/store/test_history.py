@@ -98,6 +98,18 @@ def test_sessions_by_position_and_by_name(tmp_path):
         assert (session.name, faults) == (path.stem, ())
 
 
+def test_the_last_session_at_a_commit(tmp_path):
+    text = document(commit="0123abc" + "4" * 33)
+    keep(tmp_path, text=text)
+    path = keep(tmp_path, 1, text=text)
+    keep(tmp_path, 2)
+    session, _ = find_session(tmp_path, "0123abc4")
+    assert session.name == path.stem
+    assert session.title == f"{path.stem} of 2026-03-01 12:00 UTC at 0123abc44"
+    with pytest.raises(RunFileError, match="no kept session is named '0123abd'"):
+        find_session(tmp_path, "0123abd")
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [

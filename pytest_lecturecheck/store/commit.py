@@ -1,0 +1,55 @@
+"""Which commit a folder stands at, read from git's own files: nothing is run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REFERENCE: Final = re.compile(r"ref: (refs/[^\x00-\x20\\:?*\[~^]+)")
+_MOST_CHARS: Final = 4_000_000
+
+
+def read_commit(folder: Path) -> str:
+    """
+    Give the commit that is checked out, or an empty string where that cannot be told.
+
+    Changes that are not committed are not seen. See gitrepository-layout(5).
+    """
+    try:
+        git = next((parent / ".git" for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+        return "" if git is None else _commit_of(_git_folder(git))
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _git_folder(git: Path) -> Path:
+    """Follow the file that stands for the folder in a further work tree and in a submodule."""
+    if git.is_dir():
+        return git
+    return git.parent / _text(git).removeprefix("gitdir:").strip()
+
+
+def _commit_of(git: Path) -> str:
+    head = _text(git / "HEAD").strip()
+    found = _REFERENCE.fullmatch(head)
+    if found is None:
+        return head if _COMMIT.fullmatch(head) else ""
+    name = found.group(1)
+    if ".." in name:
+        return ""
+    common = git / _text(git / "commondir").strip() if (git / "commondir").is_file() else git
+    for place in (git, common):
+        if (place / name).is_file():
+            commit = _text(place / name).strip()
+            return commit if _COMMIT.fullmatch(commit) else ""
+    packed = common / "packed-refs"
+    rows = _text(packed).split("\n") if packed.is_file() else []
+    commits = (row.split(" ", 1)[0] for row in rows if row.endswith(f" {name}"))
+    return next((commit for commit in commits if _COMMIT.fullmatch(commit)), "")
+
+
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8") as stream:
+        return stream.read(_MOST_CHARS)
