@@ -154,7 +154,7 @@ def _safe_text(runs: Sequence[Run]) -> str:
     if bad is None:
         return f"{start}: {safe} or more (no higher number was tried)"
     members = [member.run for member in bad.members]
-    return f"{start}: {safe or 'none'} (at {bad.spec.kernel_count} {_bad_text(members)})"
+    return f"{start}: {safe or 'none that was tried'} (at {bad.spec.kernel_count} {_bad_text(members)})"
 
 
 def _all_text(runs: Sequence[Run]) -> str:

@@ -58,6 +58,9 @@ def test_every_key_of_our_own_table(tmp_path):
 @pytest.mark.parametrize(
     ("header", "attribute", "value", "origin"),
     [
+        ("lecturecheck:\n  concurrency: 2\n", "concurrency", (2,), "lecturecheck.concurrency"),
+        ("lecturecheck:\n  concurrency: 1,3\n", "concurrency", (1, 3), "lecturecheck.concurrency"),
+        ("lecturecheck:\n  concurrency: [3, 1]\n", "concurrency", (1, 3), "lecturecheck.concurrency"),
         ("execution:\n  timeout: 30\n", "timeout_seconds", 30.0, "execution.timeout"),
         ("execution:\n  timeout: -1\n", "timeout_seconds", NO_LIMIT, "execution.timeout"),
         ("execution:\n  timeout: null\n", "timeout_seconds", NO_LIMIT, "execution.timeout"),
@@ -118,14 +121,16 @@ def test_reasons_to_skip(tmp_path, header, reason):
             "lecturecheck:\n  timeot: 3\n",
             (
                 "4: front matter lecturecheck.timeot is not known; expected one of timeout, total-timeout, "
-                "startup-timeout, allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, skip"
+                "startup-timeout, allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, "
+                "gpu, env-profile, exclusive, concurrency, skip"
             ),
         ),
         (
             "lecturecheck: 3\n",
             (
                 "3: front matter lecturecheck is 3; expected a table with timeout, total-timeout, startup-timeout, "
-                "allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, skip"
+                "allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, "
+                "gpu, env-profile, exclusive, concurrency, skip"
             ),
         ),
         (
@@ -160,6 +165,13 @@ def test_reasons_to_skip(tmp_path, header, reason):
             (
                 "4: front matter execution.timeout is nan; "
                 "expected a number of seconds (0, a negative number or null for no limit)"
+            ),
+        ),
+        (
+            "lecturecheck:\n  concurrency: 0\n",
+            (
+                "4: front matter lecturecheck.concurrency is not usable: concurrency 0 is not understood: expected "
+                "numbers of kernels from 1 to 64, as in '1,2,3'"
             ),
         ),
         (

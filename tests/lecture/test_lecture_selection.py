@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from made_pages import CASES, HEADER, page
 
-from pytest_lecturecheck.lecture.selection import Folders, explain_folder, is_candidate, is_copy_name
+from pytest_lecturecheck.lecture.selection import (
+    Folders,
+    explain_folder,
+    is_candidate,
+    is_copy_name,
+    says_at_ends,
+)
 
 
 def _items(folder: Path, **choice) -> list[str]:
@@ -176,3 +182,18 @@ def test_collection_loads_no_library_of_a_format(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [(0, 0, True), (16_000, 90_000, True), (90_000, 16_000, True), (17_000, 17_000, False)],
+)
+def test_a_word_is_looked_for_at_both_ends_of_a_file(tmp_path, before, after, found):
+    path = tmp_path / "page.md"
+    path.write_bytes(b"x" * before + b"concurrency" + b"x" * after)
+    assert says_at_ends(path, b"concurrency") is found
+    assert not says_at_ends(path, b"exclusive")
+
+
+def test_a_file_that_cannot_be_opened_says_nothing(tmp_path):
+    assert not says_at_ends(tmp_path / "gone.md", b"concurrency")

@@ -28,6 +28,10 @@ import pytest
             ["--lecture-budget", "--lecture-suffix=md"],
             "--lecture-suffix: suffix 'md' cannot be added; expected for example '.qmd', '.Rmd' or '.py'",
         ),
+        (
+            ["--lecture-budget", "--lecture-concurrency=1,0"],
+            "--lecture-concurrency: concurrency '1,0' is not understood: expected numbers of kernels from 1 to 64, *",
+        ),
         (["--lecture-budget", "--lecture-report=x.pdf"], "--lecture-report: report 'x.pdf' has no known form; *"),
     ],
 )
@@ -53,6 +57,9 @@ def test_options_that_cannot_be_used(pytester, lecture, args, message):
         ("exclude = 'x'", "exclude: 'x' is not a list"),
         ("memory-fraction = nan", "memory-fraction: nan is not a number of at least 0"),
         ("memory-slack = 64", "memory-slack: *64*"),
+        ("concurrency = [1, 'x']", "concurrency: concurrency [[]1, 'x'] is not understood: *"),
+        ("cohort.x.lecture = 3", "cohort: [[]cohort.x]: unknown key 'lecture'; expected: lectures"),
+        ("cohort.x.lectures = ['no.md']", "[[]cohort.x]: there is no lecture 'no.md' below rootdir *"),
         ("runs = true", "runs: True is not a whole number of at least 1"),
     ],
 )

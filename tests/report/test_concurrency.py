@@ -1,0 +1,186 @@
+"""Kernels at once in every report: times beside those one by one, memory each and together, and what is safe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_entries import GIB, MIB, cell, run_of, verdict, within
+
+from pytest_lecturecheck.cohort import CohortSpec, PeakOfSum
+from pytest_lecturecheck.cohort_record import join_runs
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.report.concurrency import concurrency_groups, concurrency_tables
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.html import render_html
+from pytest_lecturecheck.report.json import totals
+from pytest_lecturecheck.report.junit import properties
+from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.summary import replication_line
+from pytest_lecturecheck.report.terminal import render_summary
+from pytest_lecturecheck.run import CellError, Evidence, Outcome
+from pytest_lecturecheck.verdict import VerdictKind
+
+
+def kernel(lecture="a.md", outcome=Outcome.COMPLETED, start=0.0, peak=500, **more):
+    return run_of(lecture, [cell(1, 10, peak, 400, 8.0)], outcome=outcome, first_cell_seconds=start, **more)
+
+
+def aborted(lecture="a.md"):
+    return kernel(lecture, Outcome.DIED, evidence=Evidence(signal=6, cell_number=1))
+
+
+def entry_of(run, kind=VerdictKind.WITHIN):
+    return Entry(run=run, verdict=verdict(kind, "as it is"), seconds=9.0)
+
+
+def cohort(*kernels, name=None, wall=9.5, together=800, repeat=1):
+    spec = CohortSpec(name=name or f"c={len(kernels)}", lectures=tuple(item.lecture for item in kernels))
+    run = join_runs(
+        spec,
+        kernels,
+        wall_seconds=wall,
+        together=PeakOfSum(total_bytes=together * MIB, seconds=1.0, parts_bytes=()),
+        interval_seconds=0.02,
+        device_starts_seconds=[0.0] * len(kernels),
+    )
+    return entry_of(replace(run, repeat=repeat))
+
+
+def alone(lecture="a.md", **more):
+    return entry_of(run_of(lecture, [cell(1, 10, 500, 400, 8.0)], **more))
+
+
+ALONE = alone()
+TWO = cohort(kernel(), kernel(start=0.012))
+THREE = cohort(kernel(), aborted(), kernel(), together=1400, wall=12.0)
+
+
+def test_sessions_without_cohorts_have_no_word_of_them():
+    assert not any("oncurren" in line for line in render_summary([within()], width=120, colour=False))
+    assert concurrency_tables([ALONE]) == []
+
+
+def test_the_section_of_the_terminal():
+    lines = render_summary([ALONE, TWO, THREE], width=120, colour=False)
+    start = lines.index("Concurrency")
+    assert lines[start : start + 7] == [
+        "Concurrency",
+        "  a.md",
+        "    kernels   time  one by one  peak of one              together  start skew  ended badly",
+        "          1    8 s         8 s      500 MiB               500 MiB           -         none",
+        "          2  9.5 s        16 s      500 MiB   800 MiB to 1000 MiB     0.012 s         none",
+        "          3   12 s        24 s      500 MiB  1.37 GiB to 1.46 GiB         0 s       1 of 3",
+        "    safe concurrency on this platform: 2 (at 3 one of 3 kernels aborted: native crash)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entries", "conclusion"),
+    [
+        ([ALONE, TWO], "safe concurrency on this platform: 2 or more (no higher number was tried)"),
+        (
+            [THREE],
+            "safe concurrency on this platform: none that was tried (at 3 one of 3 kernels aborted: native crash)",
+        ),
+        (
+            [ALONE, cohort(aborted(), aborted())],
+            "safe concurrency on this platform: 1 (at 2 two of 2 kernels aborted: native crash)",
+        ),
+        (
+            [
+                TWO,
+                cohort(
+                    kernel(),
+                    kernel(outcome=Outcome.FAILED, evidence=Evidence(error=CellError(name="Bad", value=""))),
+                    kernel(),
+                ),
+            ],
+            "safe concurrency on this platform: 2 (at 3 one of 3 kernels failed: Bad)",
+        ),
+        (
+            [TWO, cohort(kernel(), kernel(), kernel(outcome=Outcome.NOT_STARTED))],
+            "safe concurrency on this platform: 2 (at 3 one of 3 kernels did not start)",
+        ),
+        ([cohort(kernel(), kernel("b.md"), name="mix")], "all 2 kernels completed"),
+        ([cohort(kernel(), aborted("b.md"), name="mix")], "one of 2 kernels aborted: native crash"),
+        ([cohort(kernel(), name="solo")], "its kernel completed"),
+    ],
+)
+def test_what_is_safe_is_concluded_from_what_was_tried(entries, conclusion):
+    (table,) = concurrency_tables(entries)
+    assert table.conclusion == conclusion
+
+
+def test_of_repeated_runs_the_highest_figures_stand_and_all_bad_ends():
+    worse = cohort(kernel(peak=600), aborted(), wall=11.0, together=900, repeat=2)
+    (table,) = concurrency_tables([TWO, worse])
+    assert table.rows == (("2", "11 s", "-", "600 MiB", "900 MiB to 1.07 GiB", "0.012 s", "1 of 4"),)
+
+
+def test_a_mix_is_compared_with_its_lectures_one_by_one():
+    mix = cohort(kernel(), kernel("b.md"), name="gpu-three")
+    assert concurrency_tables([alone(), mix])[0].rows[0][2] == "-"
+    (table,) = concurrency_tables([alone(), alone("b.md"), mix])
+    assert (table.name, table.rows[0][2]) == ("a.md, b.md [gpu-three]", "16 s")
+
+
+@pytest.mark.parametrize("spoilt", [{"company": ("b.md",)}, {"outcome": Outcome.FAILED}])
+def test_a_time_that_says_little_is_no_time_alone(spoilt):
+    (table,) = concurrency_tables([alone(**spoilt), TWO])
+    assert table.rows[-1][2] == "-"
+
+
+def test_gpus_have_a_column_where_there_are_figures():
+    live = Measurement(metric=Metric.GPU_LIVE, value=2 * GIB, method=Method.AGENT)
+    kernels = [replace(item, readings={**item.readings, Metric.GPU_LIVE: live}) for item in (kernel(), kernel())]
+    (table,) = concurrency_tables([cohort(*kernels)])
+    assert dict(zip(table.titles, table.rows[0], strict=True))["GPU together"] == "2 GiB to 4 GiB live"
+
+
+def test_markdown_and_page_have_it_and_no_lecture_becomes_markup():
+    hostile = cohort(kernel("<b>|x"), kernel("<b>|x"))
+    text = render_markdown([ALONE, TWO, hostile])
+    assert "### Concurrency" in text
+    assert "| 2 | 9.5 s | 16 s | 500 MiB | 800 MiB to 1000 MiB | 0.012 s | none |" in text
+    assert "safe concurrency on this platform: 2 or more (no higher number was tried)" in text
+    assert "<b>" not in text
+    page = render_html([ALONE, TWO, hostile], platform="linux-x86_64-cpu", machine=None)
+    assert "safe concurrency on this platform: 2 or more (no higher number was tried)" in page
+    assert "<b>|x" not in page
+
+
+def test_as_remarks_each_number_of_kernels_is_one_line():
+    assert concurrency_groups([ALONE, TWO])[1] == (
+        (
+            "kernels 2, time 9.5 s, one by one 16 s, peak of one 500 MiB, together 800 MiB to 1000 MiB, start skew "
+            "0.012 s, ended badly none"
+        ),
+        ["a.md"],
+    )
+
+
+def test_properties_name_every_kernel():
+    found = {name: value for name, value in properties(THREE) if "kernel" in name or "skew" in name}
+    assert found == {
+        "lecturecheck.kernels": "3",
+        "lecturecheck.start_skew_seconds": "0",
+        **{f"lecturecheck.kernel.{number}.lecture": "a.md" for number in (1, 2, 3)},
+        "lecturecheck.kernel.1.outcome": "completed",
+        "lecturecheck.kernel.2.outcome": "died",
+        "lecturecheck.kernel.3.outcome": "completed",
+        **{f"lecturecheck.kernel.{number}.peak_footprint_bytes": str(500 * MIB) for number in (1, 2, 3)},
+        **{f"lecturecheck.kernel.{number}.wall_seconds": "8" for number in (1, 2, 3)},
+    }
+    assert not any("kernel" in name for name, _ in properties(ALONE))
+
+
+def test_cells_of_all_kernels_count_and_a_reader_needs_no_more_than_one():
+    assert totals([ALONE, THREE])["cells_run"] == 4
+    assert replication_line([ALONE, THREE]).startswith("peak footprint 500 MiB in a.md, exact")
+    assert replication_line([THREE]).startswith("peak footprint 1.37 GiB to 1.46 GiB in a.md [c=3]")
+
+
+def test_the_place_of_a_bad_end_is_in_the_lecture_that_had_it():
+    mix = cohort(kernel(), aborted("b.md"), name="mix")
+    assert (mix.name, mix.location) == ("a.md [mix]", "b.md:10")
