@@ -23,8 +23,8 @@ processor, cores, memory, huge pages, BLAS, versions).
 
 A side is a kept session (last, last~1, a commit, part of its name), a .json file of --lecture-report, a .toml budget
 file, or the label of a platform that has one. Figures that were had by different methods (an exact peak and a sampled
-one) are not held against each other. With --fail-over, differences of up to 16 MiB or 1 s do not count, nor do times of different
-classes of machine. Exit status: 0; 1 where --fail-over found something; 2 where a side cannot be read."""
+one) are not held against each other. With --fail-over, differences of up to 16 MiB or 1 s do not count, nor do times of
+different classes of machine. Exit status: 0; 1 where --fail-over found something; 2 where a side cannot be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
