@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,8 +31,8 @@ pytestmark = pytest.mark.browser
 def running():
     program = find_browser()
     if program is None:
-        # Where everything else can be had, a browser can: there its absence is a fault of the machine.
-        if "CI" in os.environ and sys.platform == "linux":
+        # Whoever has made sure of a browser says so: there its absence is a fault of the machine.
+        if os.environ.get("LECTURECHECK_NEEDS_BROWSER"):
             pytest.fail("no Chromium was found; install the package chromium")
         pytest.skip("no Chromium on this machine")
     browser = Browser(program)
