@@ -34,11 +34,13 @@ def judge_members(verdict: Verdict, run: Run) -> Verdict:
 
 def _other_ends(run: Run, speaker: Run) -> Iterator[str]:
     labels = member_labels([member.lecture for member in run.members])
-    for label, member in zip(labels, run.members, strict=True):
+    named = list(zip(labels, run.members, strict=True))
+    if len(named) > 1:
+        yield from (f"the evidence is that of {label}" for label, member in named if member is speaker)
+    for label, member in named:
         if member is speaker:
-            if len(run.members) > 1:
-                yield f"the evidence is that of {label}"
-        elif member.outcome is Outcome.COMPLETED:
+            continue
+        if member.outcome is Outcome.COMPLETED:
             yield f"{label} completed"
         else:
             cause = cause_of(member)

@@ -10,6 +10,7 @@ from benches import lecture
 from fakes import FakeProbe
 
 from pytest_lecturecheck.cohort import CohortSpec, repeat_lecture
+from pytest_lecturecheck.diagnosis import diagnose
 from pytest_lecturecheck.execution import KernelJob
 from pytest_lecturecheck.kernel.barrier import Barrier, Seat
 from pytest_lecturecheck.kernel.cohort import _Board, _Watch
@@ -17,6 +18,8 @@ from pytest_lecturecheck.kernel.ports import Progress
 from pytest_lecturecheck.probe.port import Snapshot
 from pytest_lecturecheck.run import Outcome
 from pytest_lecturecheck.settings import DEFAULTS
+
+MIB = 1024**2
 
 
 def snapshot(size):
@@ -186,3 +189,23 @@ def test_every_kernel_knows_its_place_among_its_like(bench):
     said = [member.cells[0].output_extract for member in run.members]
     assert said == ["kernel 1 of 2 of lecture.md\n", "kernel 2 of 2 of lecture.md\n"]
     assert run.cell_run_count == 2
+
+
+def test_two_real_kernels_that_exhaust_the_machine_together_cost_the_larger_one_its_life(bench):
+    workbench, machine = bench._bench, bench._bench._machine
+    reserve = max(256 * MIB, round(machine.usable_memory_bytes * 0.05))
+    # Each alone has room enough.
+    workbench._ports = replace(bench._real_ports, available_memory=lambda: reserve + 450 * MIB)
+    take = "import time\nx = b'1' * ({size} * 1024**2)\ntime.sleep(3)"
+    made = [
+        replace(lecture(bench.folder, "import time; time.sleep(0.3)", take.format(size=size)), name=f"{size}.md")
+        for size in (100, 340)
+    ]
+    spec = CohortSpec(name="mix", lectures=tuple(item.name for item in made))
+    jobs = [KernelJob(lecture=item, settings=DEFAULTS) for item in made]
+    run = workbench.run_cohort(spec, jobs, name="mix", repeat=1, kernel_count=2)
+    assert [member.outcome for member in run.members] == [Outcome.COMPLETED, Outcome.DIED]
+    assert run.evidence.stopped_at_cap
+    cause = diagnose(run.evidence)
+    assert cause.headline.startswith("stopped before the machine ran out of memory in code cell 2, line 200: ")
+    assert "run fewer lectures at once" in cause.advice[0]
