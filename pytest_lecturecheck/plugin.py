@@ -31,6 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the session, if one of the two modes was asked for."""
     if config.getoption("lecture_budget") or config.getoption("lecture_record"):
-        from pytest_lecturecheck.session import register  # noqa: PLC0415 - see above
+        from pytest_lecturecheck.startup import register  # noqa: PLC0415 - see above
 
         register(config)

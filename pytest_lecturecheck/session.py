@@ -11,31 +11,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_lecturecheck import hookspecs, scheduling
+from pytest_lecturecheck import scheduling
+from pytest_lecturecheck.admission import Capacity
 from pytest_lecturecheck.arguments import Arguments, read_arguments
 from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_worker, try_folder
 from pytest_lecturecheck.cohort_running import CohortRunner
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.environment import KernelPlace
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
-from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity
+from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, read_capacity
 from pytest_lecturecheck.live import LiveLine, LogLines, encoding_of, open_live, state_of
-from pytest_lecturecheck.nodes import SESSION_PLUGIN, LectureFile, LectureItem, entry_key
-from pytest_lecturecheck.option_table import OPTIONS
-from pytest_lecturecheck.options import Mode, SessionSettings, read_command_line, resolve
+from pytest_lecturecheck.nodes import LectureItem, entry_key
+from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, detect_accelerators
-from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
+from pytest_lecturecheck.probe.gpu.accelerators import Accelerators
+from pytest_lecturecheck.probe.machine import detect_machine
 from pytest_lecturecheck.publishing import GitHub, guard_for, guard_longrepr
 from pytest_lecturecheck.remembering import FailureMemory, is_ci
 from pytest_lecturecheck.report import junit, terminal
 from pytest_lecturecheck.report.declared import render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
-from pytest_lecturecheck.rootdir import explain_moved_rootdir
 from pytest_lecturecheck.running import Site
 from pytest_lecturecheck.settings import ItemLimit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
@@ -50,67 +47,6 @@ _REPORT_KEY: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
 _STATE_KEY: Final = "lecturecheck_state"
 """The same for the state in which a lecture failed."""
-
-
-def register(config: pytest.Config) -> None:
-    """
-    Register the session object.
-
-    Raises:
-        pytest.UsageError: settings or budget files cannot be used; nothing has been started.
-    """
-    if not scheduling.is_worker(config) and (fault := _moved_rootdir(config)):
-        msg = f"lecturecheck: {fault}"
-        raise pytest.UsageError(msg)
-    try:
-        given = read_command_line(config.getoption)
-        settings = resolve(given, config.rootpath, config.invocation_params.dir)
-        accelerators = detect_accelerators()
-        results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
-        memory = _open_memory(config, settings)
-        config.pluginmanager.add_hookspecs(hookspecs)
-        launcher = _open_launcher(config, settings)
-    except LectureCheckError as exc:
-        msg = f"lecturecheck: {exc}"
-        raise pytest.UsageError(msg) from exc
-    session = LectureCheckSession(config, settings, results, memory, accelerators, launcher)
-    config.pluginmanager.register(session, SESSION_PLUGIN)
-    if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
-        doors = scheduling.WorkerOrders(session.orders, session.note_worker_progress, session.note_worker_crash)
-        config.pluginmanager.register(doors)
-
-
-def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher:
-    if config.getoption("collectonly"):
-        return LOCAL
-    others = merge_launchers(config.hook.pytest_lecturecheck_launchers(config=config))
-    folder = config.rootpath / OWN_FOLDER / "kernels"
-    return open_launcher(settings.launcher, slurm=settings.slurm, folder=folder, others=others)
-
-
-def _moved_rootdir(config: pytest.Config) -> str:
-    return explain_moved_rootdir(
-        [str(word) for word in config.invocation_params.args],
-        flags=[option.flag for option in OPTIONS if option.on_command_line and option.metavar],
-        tests=config.args,
-        invocation_dir=config.invocation_params.dir,
-        rootdir=config.rootpath,
-    )
-
-
-def _open_memory(config: pytest.Config, settings: SessionSettings) -> FailureMemory:
-    is_worker = scheduling.is_worker(config)
-    is_on = settings.remember_failures if settings.remember_failures is not None else is_ci(os.environ)
-    if is_worker:
-        is_on = bool(scheduling.orders_from_controller(config).get("remembers", is_on))
-    memory = FailureMemory(
-        rootdir=config.rootpath,
-        is_on=is_on,
-        recalls=settings.mode is Mode.CHECK and not settings.rerun_failed,
-        writes=not is_worker,
-    )
-    memory.load()
-    return memory
 
 
 class LectureCheckSession:
@@ -207,6 +143,12 @@ class LectureCheckSession:
             self.config.args[:] = arguments.args
         return arguments
 
+    @property
+    def planned_capacity(self) -> Capacity | None:
+        """Give what a worker plans the order of its lectures by; ``None`` on a controller, or without leases."""
+        capacity = self._orders.get("capacity")
+        return read_capacity(capacity) if scheduling.is_worker(self.config) and capacity is not None else None
+
     def orders(self) -> dict[str, Any]:
         """Give what workers must know: the arguments as the user wrote them, and how failure text should look."""
         return dict(self._orders)
@@ -227,45 +169,6 @@ class LectureCheckSession:
             if self.leases.is_on and self.settings.mode is Mode.CHECK
             else None,
         }
-
-    # -- collection ---------------------------------------------------------------------------------------------------
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave out what only a stand-in for an oddly named file would bring in, and folders that hold copies."""
-        return True if self.collection.is_left_out(collection_path) else None
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
-        """Collect lectures; a lecture that looks like a test module is a lecture only."""
-        collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
-        if not self.collection.is_lecture(file_path):
-            return collectors  # type: ignore[return-value]
-        others = [item for item in collectors if not isinstance(item, pytest.Module)]
-        return [*others, LectureFile.from_parent(parent, path=file_path)]  # type: ignore[return-value]
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what only a folder that stands in for an oddly named file has brought in."""
-        if not self.arguments.odd:
-            return
-        deselected = [item for item in items if self.arguments.deselects(item.path, _names_below_file(item))]
-        if deselected:
-            items[:] = [item for item in items if item not in deselected]
-            config.hook.pytest_deselected(items=deselected)
-
-    @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
-    def pytest_collection_order(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Have workers start lectures so that they wait for each other as little as possible; others stay in place."""
-        capacity = self._orders.get("capacity")
-        if not scheduling.is_worker(config) or capacity is None:
-            return
-        places = [place for place, item in enumerate(items) if isinstance(item, LectureItem)]
-        lectures = [item for item in items if isinstance(item, LectureItem)]
-        budgets = [self.results.find_budget(item.lecture_name, item.variant) for item in lectures]
-        planned = plan_order(budgets, read_capacity(capacity), scheduling.kernel_count(config))
-        for place, position in zip(places, planned, strict=True):
-            items[place] = lectures[position]
 
     # -- running one item ---------------------------------------------------------------------------------------------
 
@@ -473,9 +376,3 @@ class LectureCheckSession:
                 terminalreporter.write_line(self._guard(line))
         for line in self._github.annotations(self.results.entries):
             terminalreporter.write_line(line)
-
-
-def _names_below_file(item: pytest.Item) -> list[str]:
-    return [
-        node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Directory | pytest.File)
-    ]
