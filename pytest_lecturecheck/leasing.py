@@ -18,6 +18,7 @@ from pytest_lecturecheck.lease.ledger import Lease, Ledger
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.ordering import order
 from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.units import MIB
 
@@ -68,11 +69,18 @@ class Held:
 
     @property
     def company(self) -> tuple[str, ...]:
-        """Name the lectures that ran beside it so far, of whatever session; each once, at most twenty."""
+        """
+        Name the lectures that ran beside it so far, of whatever session; each once, at most twenty.
+
+        Where the ledger was lost meanwhile, those that ran when it was admitted.
+        """
         if self.lease is None or self._ledger is None:
             return ()
-        labels = (holding.demand.label for holding in self._ledger.company(self.lease))
-        return tuple(dict.fromkeys(labels))[:_COMPANIONS]
+        try:
+            beside = self._ledger.company(self.lease)
+        except LeaseError:
+            beside = self.lease.beside
+        return tuple(dict.fromkeys(holding.demand.label for holding in beside))[:_COMPANIONS]
 
     def device_variables(self, devices: Sequence[Device]) -> dict[str, str]:
         """Confine a lecture on a machine of several GPUs to those that it was given."""
@@ -81,6 +89,16 @@ class Held:
             return {}
         names = {device.index: device.uuid or str(device.index) for device in devices}
         return {"CUDA_VISIBLE_DEVICES": ",".join(names[index] for index in given if index is not None)}
+
+
+def is_covered(environ: Mapping[str, str]) -> bool:
+    """
+    Tell whether a process belongs to a lecture that is being run.
+
+    What that lecture was given holds for all that it starts. A session inside of it that asked for more would wait for
+    the lecture that waits for it.
+    """
+    return bool(environ.get(RUN_TOKEN_VARIABLE))
 
 
 class LeaseDesk:

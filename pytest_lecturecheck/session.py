@@ -20,7 +20,7 @@ from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.environment import KernelPlace
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, read_capacity
+from pytest_lecturecheck.leasing import LeaseDesk, is_covered, machine_capacity, read_capacity
 from pytest_lecturecheck.live import LiveLine, LogLines, encoding_of, open_live, state_of
 from pytest_lecturecheck.nodes import LectureItem, entry_key
 from pytest_lecturecheck.options import Mode, SessionSettings
@@ -94,7 +94,7 @@ class LectureCheckSession:
         self.leases = LeaseDesk(
             machine_capacity(self.machine, accelerators.devices, settings.capacity_bytes),
             worker_count=scheduling.kernel_count(config),
-            is_on=settings.takes_leases and not launcher.admits,
+            is_on=settings.takes_leases and not launcher.admits and not is_covered(os.environ),
             is_strict=settings.strict,
             takes_all=settings.mode is Mode.RECORD,
         )

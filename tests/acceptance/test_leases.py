@@ -71,3 +71,12 @@ def test_a_lecture_that_can_never_fit_is_refused_where_strict(own_desk):
     strict = own_desk.pytest("--lecture-budget", "--lecture-capacity=1 GB", "--lecture-strict")
     assert strict.outcomes() == {"failed": 1}
     assert strict.verdict("large.ipynb") == {**strict.verdict("large.ipynb"), "kind": "not fitting", "headline": reason}
+
+
+def test_a_session_inside_a_lecture_does_not_wait_for_that_lecture(own_desk):
+    own_desk.notebook("inner.ipynb", "x = 1")
+    command = 'import subprocess, sys\ncommand = [sys.executable, "-m", "pytest", "--lecture-budget", "inner.ipynb"]\n'
+    text = f"{command}subprocess.run(command, check=True, timeout=45)"
+    own_desk.notebook("outer.ipynb", text, lecturecheck={"exclusive": True})
+    session = own_desk.pytest("--lecture-budget", "outer.ipynb")
+    assert session.outcomes() == {"passed": 1}, session.text

@@ -7,7 +7,14 @@ import pytest
 from pytest_lecturecheck.admission import Capacity, Demand, DeviceNeed
 from pytest_lecturecheck.budget import LectureBudget, MetricBudget
 from pytest_lecturecheck.device import Device
-from pytest_lecturecheck.leasing import LeaseDesk, machine_capacity, plan_order, read_capacity, recorded_cores
+from pytest_lecturecheck.leasing import (
+    LeaseDesk,
+    is_covered,
+    machine_capacity,
+    plan_order,
+    read_capacity,
+    recorded_cores,
+)
 from pytest_lecturecheck.metric import Method, Metric
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.settings import RunSettings
@@ -102,6 +109,24 @@ def test_a_ledger_that_cannot_be_used_is_a_warning_and_stops_nothing(monkeypatch
         assert held.lease is None
     assert held.warning.startswith("lectures at once do not wait for each other: ")
     assert not found.is_on
+
+
+def test_a_ledger_that_is_lost_meanwhile_takes_no_lecture_with_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = tmp_path / "lecturecheck-leases"
+    with (
+        hold(desk(), Demand(label="a.md", host_bytes=GIB)) as one,
+        hold(desk(), Demand(label="b.md", host_bytes=GIB)) as two,
+    ):
+        folder.rename(tmp_path / "gone")
+        folder.write_text("in the way")
+        assert (one.company, two.company) == ((), ("a.md",))
+
+
+def test_a_process_of_a_lecture_is_covered_by_its_lease():
+    assert is_covered({"LECTURECHECK_RUN": "1f"})
+    assert not is_covered({"LECTURECHECK_RUN": ""})
+    assert not is_covered({})
 
 
 def test_of_several_cards_a_lecture_sees_those_it_was_given():
