@@ -25,7 +25,10 @@ _OF_LIMIT: Final = {
     OomScope.SCHEDULER: "Slurm's memory limit",
 }
 _ADVICE: Final = {
-    OomScope.CAP: "have the cell need less memory, or give it more with --lecture-memory-cap SIZE",
+    OomScope.CAP: (
+        "have the cell need less memory, or give it more: memory-cap in its front matter where that is set, else "
+        "--lecture-memory-cap SIZE"
+    ),
     OomScope.CONTAINER: "have the cell need less memory, or give the container more",
     OomScope.SCHEDULER: "have the cell need less memory, or ask Slurm for more (--mem)",
 }

@@ -37,6 +37,8 @@ _LOG_KILL: Final = re.compile(
     r"(?:Out of memory(?: \([a-z_]+\))?: |Memory cgroup out of memory: )?Killed process (?P<pid>[0-9]+)[ ,].*"
     r"|oom-kill:.*,pid=(?P<task>[0-9]+),uid=[0-9]+"
 )
+_FULL_BYTES: Final = 1024**2
+"""So near to its limit a group is full: the kernel takes pages in batches."""
 _KERNEL_PRIORITIES: Final = range(8)
 _FIRST_PID_NAMESPACE: Final = "pid:[4026531836]"
 
@@ -53,6 +55,7 @@ class OomCounter:
         own_kill_count: those of the group alone, without the groups below it, or ``None`` where that is not told apart.
         limit_hit_count: how often memory was refused at the group's limit, or ``None`` where that is not told.
         limit_bytes: that limit, or ``None`` for none.
+        peak_bytes: the most that the group ever held, or ``None`` where that is not told.
     """
 
     where: str
@@ -61,6 +64,7 @@ class OomCounter:
     own_kill_count: int | None = None
     limit_hit_count: int | None = None
     limit_bytes: int | None = None
+    peak_bytes: int | None = None
 
 
 def read_oom_counters(root: Path = _ROOT, *, cap_folder: Path | None = None) -> tuple[OomCounter, ...]:
@@ -108,6 +112,7 @@ def read_group_counter(folder: Path, *, name: str = "", scope: OomScope | None =
             own_kill_count=own.get("oom_kill"),
             limit_hit_count=own.get("oom", events.get("oom")),
             limit_bytes=read_number(folder / "memory.max"),
+            peak_bytes=read_number(folder / "memory.peak"),
         )
     control = _counts(folder / "memory.oom_control")
     if "oom_kill" in control:
@@ -120,6 +125,7 @@ def read_group_counter(folder: Path, *, name: str = "", scope: OomScope | None =
             kill_count=control["oom_kill"],
             limit_hit_count=None if hits[0] is None else sum(count or 0 for count in hits),
             limit_bytes=limit if limit is not None and limit < _V1_NO_LIMIT else None,
+            peak_bytes=read_number(folder / "memory.max_usage_in_bytes"),
         )
     return None
 
@@ -179,9 +185,20 @@ def _group_kill(pairs: Sequence[tuple[OomCounter, OomCounter]], gone: OomCounter
 
 
 def _was_hit(early: OomCounter, late: OomCounter) -> bool:
-    if early.limit_hit_count is None or late.limit_hit_count is None or late.limit_bytes is None:
+    if late.limit_bytes is None:
         return False
-    return late.limit_hit_count > early.limit_hit_count
+    counts = (early.limit_hit_count, late.limit_hit_count)
+    if counts[0] is not None and counts[1] is not None and counts[1] > counts[0]:
+        return True
+    # Recent kernels do not count refusals in groups of version 1 any more; that the group came up to its limit for the
+    # first time meanwhile says the same.
+    return _is_full(late) and not _is_full(early)
+
+
+def _is_full(counter: OomCounter) -> bool:
+    if counter.peak_bytes is None or counter.limit_bytes is None:
+        return False
+    return counter.peak_bytes >= counter.limit_bytes - _FULL_BYTES
 
 
 def read_kernel_log(pids: Iterable[int], root: Path = _ROOT, *, since_seconds: float | None = None) -> tuple[str, ...]:

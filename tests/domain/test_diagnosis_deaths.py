@@ -37,6 +37,10 @@ BY_SLURM = OomKill(scope=OomScope.SCHEDULER, before=4, after=5, limit_bytes=8 * 
 BY_OUTER = OomKill(scope=OomScope.OUTER, before=0, after=1, where=V2)
 BY_MACHINE = OomKill(scope=OomScope.MACHINE, before=40, after=41, where="/proc/vmstat oom_kill")
 OOM_KILLED = "kernel was killed by the OOM killer in code cell 2, line 9: "
+MORE_CAP = (
+    "have the cell need less memory, or give it more: memory-cap in its front matter where that is set, else "
+    "--lecture-memory-cap SIZE"
+)
 LESS_MEMORY = "have the cell need less memory, run fewer lectures at once, or take a larger machine"
 
 
@@ -59,7 +63,7 @@ def check(evidence, kind, headline, *, evidence_lines=None, advice=None):
             BY_CAP,
             f"{OOM_KILLED}the memory cap of this run, 4 GiB, was reached",
             f"OOM kills counted 0 -> 1 ({V2})",
-            "have the cell need less memory, or give it more with --lecture-memory-cap SIZE",
+            MORE_CAP,
         ),
         (
             BY_CONTAINER,
@@ -223,7 +227,7 @@ def test_a_run_that_was_stopped_at_its_cap():
             *ROOMY_LINES[1:],
             CAP_LINE,
         ),
-        advice=("have the cell need less memory, or give it more with --lecture-memory-cap SIZE",),
+        advice=(MORE_CAP,),
     )
     check(
         Evidence(ready=False, signal=9, stopped_at_cap=True, cap_bytes=4 * GIB),

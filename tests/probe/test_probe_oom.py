@@ -371,6 +371,34 @@ def test_nothing_is_read_from_nothing(tmp_path):
     assert compare_oom_counters((counter,), ()) == ()
 
 
+@pytest.mark.parametrize(
+    ("early", "late", "scope"),
+    [
+        (100, 512, OomScope.CAP),
+        (100, 511.5, OomScope.CAP),
+        (100, 400, OomScope.OUTER),
+        (512, 512, OomScope.OUTER),
+        (None, 512, OomScope.CAP),
+        (None, None, OomScope.OUTER),
+    ],
+)
+def test_a_group_that_came_up_to_its_limit_tells_where_refusals_are_not_counted(early, late, scope):
+    """As on Linux 6.18, where memory.failcnt of version 1 stays at 0."""
+    before, after = (
+        OomCounter(
+            where="cgroup v1 /run memory.oom_control",
+            scope=OomScope.CAP,
+            kill_count=kills,
+            limit_hit_count=0,
+            limit_bytes=512 * 1024**2,
+            peak_bytes=None if peak is None else round(peak * 1024**2),
+        )
+        for kills, peak in ((0, early), (1, late))
+    )
+    (kill,) = compare_oom_counters([before], [after])
+    assert kill.scope is scope
+
+
 COUNTS = st.integers(0, 3)
 COUNTERS = st.builds(
     OomCounter,

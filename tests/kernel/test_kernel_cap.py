@@ -1,0 +1,29 @@
+"""The cap of a run, held by a group of its own where one can be made: who was stopped, and by which limit."""
+
+from __future__ import annotations
+
+from pytest_lecturecheck.diagnosis import CauseKind, diagnose
+from pytest_lecturecheck.run import OomScope, Outcome
+
+CAP = 200_000_000
+GREEDY = "held = []\nwhile True:\n    held.append(bytearray(b'1') * 10_000_000)"
+
+
+def test_a_lecture_at_its_cap_is_stopped_and_the_cap_is_named(bench):
+    run = bench.measure("x = 1", GREEDY, memory_cap_bytes=CAP)
+    assert run.outcome is Outcome.DIED
+    assert run.cap_bytes == CAP
+    cause = diagnose(run.evidence)
+    if run.cap_method == "watchdog":
+        assert cause.kind is CauseKind.STOPPED_AT_CAP
+        assert cause.headline.startswith("stopped at the memory cap in code cell 2")
+    else:
+        assert [kill.scope for kill in run.evidence.oom_kills] == [OomScope.CAP]
+        assert cause.headline == (
+            "kernel was killed by the OOM killer in code cell 2, line 200: the memory cap of this run, 191 MiB, "
+            "was reached"
+        )
+    assert cause.advice == (
+        "have the cell need less memory, or give it more: memory-cap in its front matter where that is set, else "
+        "--lecture-memory-cap SIZE",
+    )
