@@ -23,7 +23,8 @@ def test_a_lecture_at_its_cap_is_stopped_and_the_cap_is_named(bench):
             "kernel was killed by the OOM killer in code cell 2, line 200: the memory cap of this run, 191 MiB, "
             "was reached"
         )
-    assert cause.advice == (
+    (advice,) = cause.advice
+    assert advice == (
         "have the cell need less memory, or give it more: memory-cap in its front matter where that is set, else "
-        "--lecture-memory-cap SIZE",
+        "--lecture-memory-cap SIZE"
     )
