@@ -27,6 +27,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             group.addoption(option.flag, dest=option.destination, action="store_const", const=True, help=option.help)
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say that options of ours have no effect without one of the two modes."""
+    if config.getoption("lecture_budget") or config.getoption("lecture_record"):
+        return None
+    given = [option.flag for option in OPTIONS if option.on_command_line and config.getoption(option.destination)]
+    if not given:
+        return None
+    verb = "has" if len(given) == 1 else "have"
+    return f"lecturecheck: {', '.join(given)} {verb} no effect without --lecture-budget or --lecture-record"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the session, if one of the two modes was asked for."""

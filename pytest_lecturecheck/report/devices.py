@@ -117,12 +117,21 @@ def compile_groups(entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
     Say of each lecture what the compiler took of its time, by runs where it was repeated.
 
     Returns:
-        Message and the lecture's name, for lectures that compiled for half a second or longer.
+        Message and the lecture's name, for lectures that compiled for half a second or longer, and for those whose
+        programs are kept between runs.
     """
     by_lecture: dict[str, list[Entry]] = {}
     for entry in entries:
         by_lecture.setdefault(one_line(entry.run.lecture), []).append(entry)
-    return [(_compile_line(runs), [name]) for name, runs in by_lecture.items() if has_compile_times(runs)]
+    return [
+        (_compile_line(runs), [name]) for name, runs in by_lecture.items() if has_compile_times(runs) or _keeps(runs)
+    ]
+
+
+def _keeps(entries: Iterable[Entry]) -> bool:
+    """Tell whether what was compiled is to be kept between runs: what became of that is worth a line."""
+    runs = [entry.run for entry in entries]
+    return any(CACHE_VARIABLE in run.environment and run.measured(Metric.COMPILE) is not None for run in runs)
 
 
 def _compile_line(entries: Sequence[Entry]) -> str:
@@ -151,8 +160,8 @@ def _compiled(run: Run) -> str:
     if wall is not None and found is not None and wall.value > 0:
         text += f" of {format_duration(wall.value)} ({found.value / wall.value:.0%})".replace("%", " %")
     text += f" for {count} program{'' if count == 1 else 's'}"
-    if hits or misses:
-        folder = run.environment.get(CACHE_VARIABLE, "")
+    folder = run.environment.get(CACHE_VARIABLE, "")
+    if hits or misses or folder:
         where = f" ({one_line(folder)})" if folder else ""
         text += f", {hits} read from the persistent cache{where} and {misses} written to it"
     return text

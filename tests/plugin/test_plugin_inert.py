@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = [
     "nbclient",
     "jinja2",
@@ -73,3 +75,22 @@ def test_the_options_are_in_the_help(pytester):
     result.stdout.fnmatch_lines(
         ["lecture notebooks (pytest-lecturecheck):", "*--lecture-budget *", "*--lecture-record *"]
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        ([], None),
+        (["--lecture-strict"], "lecturecheck: --lecture-strict has no effect without *"),
+        (
+            ["--lecture-strict", "--lecture-report=x.html"],
+            "lecturecheck: --lecture-strict, --lecture-report have no effect without --lecture-budget or *",
+        ),
+    ],
+)
+def test_options_without_a_mode_are_told_to_have_no_effect(pytester, args, line):
+    result = pytester.runpytest_inprocess(*args)
+    if line is None:
+        result.stdout.no_fnmatch_line("*lecturecheck:*")
+    else:
+        result.stdout.fnmatch_lines([line])

@@ -151,3 +151,17 @@ def test_cold_and_warm_compiling_are_told_apart():
         "  compiling took 6 s of 8 s (75 %) for 12 programs, 0 read from the persistent cache and 12 written to it in "
         "the first run; 0.5 s to 0.75 s in the 2 after it, with 24 read from the persistent cache"
     )
+
+
+def test_programs_that_are_kept_have_a_line_however_quickly_they_were_compiled():
+    quick = entry_of(
+        readings={Metric.COMPILE: measured(Metric.COMPILE, 0.25)},
+        cells=[replace(cell(1, 10, 500, 400, 8.0), compilation=CompileFigures(seconds=0.25, count=2))],
+        environment={"JAX_COMPILATION_CACHE_DIR": "./.lecturecheck/jax-cache"},
+    )
+    lines = summary(quick, width=160)
+    assert "compile" not in lines[0]
+    assert lines[lines.index("Compiler") + 1] == (
+        "  compiling took 0.25 s of 8 s (3 %) for 2 programs, 0 read from the persistent cache "
+        "(./.lecturecheck/jax-cache) and 0 written to it"
+    )
