@@ -22,6 +22,8 @@ Plain: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None
 """What JSON and process boundaries carry: builtin types only, no NaN, no lone surrogates."""
 _T = TypeVar("_T")
 _NONE: typing.Final = type(None)
+_MOST: typing.Final = 1 << 64
+"""Integers beyond are no count and no size of any machine, and may be too large for a ``float``."""
 
 
 class CodecError(Exception):
@@ -82,6 +84,9 @@ def from_plain(annotation: Any, plain: object, place: str) -> Any:
         return _enum_from_plain(annotation, plain, place)
     if annotation is float:
         return _float_from_plain(plain, place)
+    if annotation is str:
+        # JSON that was written by hand may hold lone surrogates, which no report can.
+        return escape_surrogates(_expect(str, plain, place))
     return _expect(annotation, plain, place)
 
 
@@ -166,6 +171,13 @@ def _float_from_plain(plain: object, place: str) -> float:
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         msg = f"{place}: found {type(plain).__name__} {plain!r}; expected a number"
         raise CodecError(msg)
+    return _within(plain, place)
+
+
+def _within(plain: float, place: str) -> float:
+    if isinstance(plain, int) and abs(plain) > _MOST:
+        msg = f"{place}: found a number of {plain.bit_length()} bits; expected at most {_MOST.bit_length() - 1}"
+        raise CodecError(msg)
     return plain
 
 
@@ -173,4 +185,6 @@ def _expect(kind: type[_T], plain: object, place: str) -> _T:
     if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
         msg = f"{place}: found {type(plain).__name__} {plain!r:.80}; expected {kind.__name__}"
         raise CodecError(msg)
+    if kind is int:
+        _within(typing.cast("int", plain), place)
     return plain

@@ -35,6 +35,7 @@ DEFAULT_KEEP: Final = 50
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")
+_MOST_SECONDS: Final = 1e12
 _MOST_SAMPLES: Final = 2000
 _LEAST_SAMPLES: Final = 100
 _ALL_SAMPLES: Final = 8000
@@ -130,8 +131,8 @@ def _kept_from_dict(plain: object, position: int) -> KeptRun:
         msg = f"run {position}: it has no verdict; expected a document of a session"
         raise RunFileError(msg)
     seconds = plain.get("seconds", 0.0)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        msg = f"run {position}: seconds {seconds!r} is not a number"
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or abs(seconds) > _MOST_SECONDS:
+        msg = f"run {position}: seconds {seconds!r:.80} is not a number of seconds"
         raise RunFileError(msg)
     run, verdict = run_from_dict(plain["run"]), verdict_from_dict(plain["verdict"])
     return KeptRun(run=run, verdict=verdict, seconds=float(seconds))

@@ -198,7 +198,13 @@ def parse_json(text: str) -> Any:
         RunFileError: it is none.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         msg = f"not JSON: {error}"
         raise RunFileError(msg) from error
+
+
+def _refuse_constant(word: str) -> Any:
+    """Refuse ``NaN`` and ``Infinity``, which Python reads, JSON does not have, and this tool does not write."""
+    msg = f"it has {word}, which is no number"
+    raise ValueError(msg)

@@ -161,7 +161,14 @@ def test_a_newer_file_is_never_passed_over(tmp_path):
             '{"schema": 1, "runs": [{"run": {}, "verdict": null}]}',
             "run 1: it has no verdict; expected a document of a session",
         ),
-        ('{"schema": 1, "runs": [{"run": {}, "verdict": {}, "seconds": "1"}]}', "run 1: seconds '1' is not a number"),
+        (
+            '{"schema": 1, "runs": [{"run": {}, "verdict": {}, "seconds": "1"}]}',
+            "run 1: seconds '1' is not a number of seconds",
+        ),
+        (
+            '{"schema": 1, "runs": [{"run": {}, "verdict": {}, "seconds": 1e13}]}',
+            "run 1: seconds 10000000000000.0 is not a number of seconds",
+        ),
         ('{"schema": 1, "runs": [], "platform": 3}', "platform: found int; expected text"),
         ('{"schema": 1, "runs": [], "ended": "now"}', "ended: 'now' is no moment as ISO 8601 writes it"),
     ],

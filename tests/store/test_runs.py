@@ -245,6 +245,11 @@ def test_an_attribute_of_a_later_version_is_passed_over():
         ),
         ({"cells": {}}, "run.cells: found dict {}; expected list"),
         ({"cells": [{"number": 1}]}, "run.cells[0]: index, line, status missing"),
+        ({"repeat": 10**400}, "run.repeat: found a number of 1329 bits; expected at most 64"),
+        (
+            {"readings": {"wall_seconds": {"metric": "wall_seconds", "value": -(10**400), "method": "exact"}}},
+            "run.readings.wall_seconds.value: found a number of 1329 bits; expected at most 64",
+        ),
         ({"readings": []}, "run.readings: found list []; expected dict"),
         (
             {"readings": {"wall_seconds": {"metric": "wall_seconds"}}},
@@ -256,6 +261,11 @@ def test_a_run_that_cannot_be_read_says_where(change, message):
     with pytest.raises(RunFileError) as caught:
         run_from_dict({**run_to_dict(RUN), **change})
     assert str(caught.value) == message
+
+
+def test_lone_surrogates_written_by_hand_can_be_written_again():
+    run = run_from_dict({**run_to_dict(RUN), "variant": "\ud800"})
+    assert run.variant == "\\ud800"
 
 
 def test_what_is_missing_is_named():
@@ -286,6 +296,8 @@ def test_runs_survive_in_a_file(tmp_path):
         (b'{"schema": 1}', "found NoneType; expected a list of runs under the key 'runs'"),
         (b'{"schema": 1, "runs": [3]}', "found int; expected an object with 'run' and 'verdict'"),
         (b'{"schema": 1, "runs": [{"run": {"schema": 1}}]}', "run: lecture, platform, outcome missing"),
+        (b'{"schema": 1, "runs": [{"seconds": NaN}]}', "not JSON: it has NaN, which is no number"),
+        (b'{"schema": 1, "runs": [-Infinity]}', "not JSON: it has -Infinity, which is no number"),
         (b"\xff", "not UTF-8 at byte 0; expected a file written by this tool"),
     ],
 )
