@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.run import Evidence, Outcome, Run
 from pytest_lecturecheck.store.folder import NAME, make_own_folder
 from pytest_lecturecheck.store.journal import (
     FOLDER_NAME,
@@ -135,10 +137,35 @@ def tell_interrupted(rootdir: Path) -> list[str]:
     return []
 
 
-def tell_worker(rootdir: Path, *, session: str, worker: str) -> str:
-    """Say what a worker that went down was doing, or give an empty string where it left no word."""
-    found = take_worker(rootdir / NAME / FOLDER_NAME, session=session, worker=worker)
-    return f"worker {one_line(worker)} went down: {render_state(found)}" if found is not None else ""
+def find_worker(rootdir: Path, *, session: str, worker: str) -> Interrupted | None:
+    """Give what a worker that went down was doing, or ``None`` where it left no word."""
+    return take_worker(rootdir / NAME / FOLDER_NAME, session=session, worker=worker)
+
+
+def tell_worker(found: Interrupted) -> str:
+    """Say what a worker that went down was doing."""
+    return f"worker {one_line(found.worker)} went down: {render_state(found)}"
+
+
+def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
+    """Give the record of the lecture that went down with its worker, as far as the journal knows it."""
+    evidence = Evidence(
+        cell_number=found.cell_number,
+        line=found.line,
+        lecture=found.lecture,
+        peak_footprint_bytes=found.peak_footprint_bytes,
+        last_footprint_bytes=found.footprint_bytes,
+        last_footprint_age_seconds=found.reading_age_seconds if found.footprint_bytes is not None else None,
+        cap_bytes=found.cap_bytes,
+    )
+    return Run(
+        lecture=found.lecture,
+        platform=platform,
+        machine=machine,
+        outcome=Outcome.DIED,
+        reason=f"the worker that ran it went down: {render_state(found)}",
+        evidence=evidence,
+    )
 
 
 def render_interrupted(found: Sequence[Interrupted]) -> list[str]:

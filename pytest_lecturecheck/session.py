@@ -14,7 +14,7 @@ import pytest
 from pytest_lecturecheck import scheduling
 from pytest_lecturecheck.admission import Capacity
 from pytest_lecturecheck.arguments import Arguments, read_arguments
-from pytest_lecturecheck.chronicle import Chronicle, tell_interrupted, tell_worker, try_folder
+from pytest_lecturecheck.chronicle import Chronicle, find_worker, lost_run, tell_interrupted, tell_worker, try_folder
 from pytest_lecturecheck.cohort_running import CohortRunner
 from pytest_lecturecheck.collection import Collection
 from pytest_lecturecheck.environment import KernelPlace
@@ -30,12 +30,13 @@ from pytest_lecturecheck.probe.machine import detect_machine
 from pytest_lecturecheck.publishing import GitHub, guard_for, guard_longrepr
 from pytest_lecturecheck.remembering import FailureMemory, is_ci
 from pytest_lecturecheck.report import junit, terminal
-from pytest_lecturecheck.report.declared import render_declared
+from pytest_lecturecheck.report.declared import declared_text, render_declared
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
 from pytest_lecturecheck.running import Site
 from pytest_lecturecheck.settings import ItemLimit
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.verdict import Policy
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.ports import Progress as RunProgress
@@ -235,8 +236,13 @@ class LectureCheckSession:
 
     def note_worker_crash(self, mark: str, worker: str) -> None:
         """Take the last words of a worker that went down."""
-        text = tell_worker(self.config.rootpath, session=mark, worker=worker)
-        self._crashes.extend([text] if text else [])
+        found = find_worker(self.config.rootpath, session=mark, worker=worker)
+        if found is None:
+            return
+        self._crashes.append(tell_worker(found))
+        if found.lecture:
+            run = lost_run(found, platform=self.platform, machine=self.machine)
+            self.results.take([Entry(run=run, verdict=self.results.judge(run, Policy()))])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -330,7 +336,14 @@ class LectureCheckSession:
         budget_file = self.results.budget_file
         shown = os.path.relpath(budget_file, self.config.rootpath)
         exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
-        lines = terminal.render_header(self.platform, self.machine, self.settings.mode.value, shown if exists else None)
+        layers = self.settings.command_line.over(self.settings.file)
+        lines = terminal.render_header(
+            self.platform,
+            self.machine,
+            self.settings.mode.value,
+            shown if exists else None,
+            declared_text(layers.declared_memory_bytes, layers.declared_time_seconds),
+        )
         lines += [*self._budgets_above(), *self._declared_lines(), *self._tell()]
         return [self._guard(line) for line in lines]
 
@@ -371,7 +384,8 @@ class LectureCheckSession:
             told += [f"--lecture-exclude {text!r} left out nothing" for text in self.collection.unused_patterns()]
         lines = [*told, *([""] if told and lines else []), *lines]
         if lines:
-            terminalreporter.section("lectures")
+            # Unlike section(), this ends the line of progress first, so that no blank line follows the heading.
+            terminalreporter.write_sep("=", "lectures")
             for line in lines:
                 terminalreporter.write_line(self._guard(line))
         for line in self._github.annotations(self.results.entries):

@@ -194,6 +194,20 @@ def test_the_last_words_of_a_worker_that_went_down_are_in_the_summary(pytester):
         "def pytest_runtest_setup(item):\n"
         "    pathlib.Path('worker.pid').write_text(str(os.getpid()))\n"
     )
-    result = pytester.runpytest_subprocess("--lecture-budget", "-n1", "--max-worker-restart=0", "slow.md")
-    result.stdout.re_match_lines([r"worker gw0 went down: slow\.md was running code cell 1 \(line 11\).*"])
+    result = pytester.runpytest_subprocess(
+        "--lecture-budget", "-n1", "--max-worker-restart=0", "--lecture-report=report.json", "slow.md"
+    )
+    result.stdout.re_match_lines(
+        [
+            r"worker gw0 went down: slow\.md was running code cell 1 \(line 11\).*",
+            r"slow\.md +died .*",
+            r"1 lecture: 1 died; .*",
+        ]
+    )
+    report = json.loads((pytester.path / "report.json").read_text())
+    (entry,) = report["runs"]
+    assert entry["verdict"]["headline"].startswith(
+        "the worker that ran it went down: slow.md was running code cell 1 (line 11)"
+    )
+    assert entry["run"]["evidence"]["cell_number"] == 1
     assert result.ret == 1
