@@ -22,8 +22,8 @@ Plain: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None
 """What JSON and process boundaries carry: builtin types only, no NaN, no lone surrogates."""
 _T = TypeVar("_T")
 _NONE: typing.Final = type(None)
-_MOST: typing.Final = 1 << 64
-"""Integers beyond are no count and no size of any machine, and may be too large for a ``float``."""
+_MOST: typing.Final = 1 << 256
+"""Far beyond every count and size; integers of more than 1,024 bits cannot be turned into a ``float``."""
 
 
 class CodecError(Exception):

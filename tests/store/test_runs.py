@@ -245,10 +245,10 @@ def test_an_attribute_of_a_later_version_is_passed_over():
         ),
         ({"cells": {}}, "run.cells: found dict {}; expected list"),
         ({"cells": [{"number": 1}]}, "run.cells[0]: index, line, status missing"),
-        ({"repeat": 10**400}, "run.repeat: found a number of 1329 bits; expected at most 64"),
+        ({"repeat": 10**400}, "run.repeat: found a number of 1329 bits; expected at most 256"),
         (
             {"readings": {"wall_seconds": {"metric": "wall_seconds", "value": -(10**400), "method": "exact"}}},
-            "run.readings.wall_seconds.value: found a number of 1329 bits; expected at most 64",
+            "run.readings.wall_seconds.value: found a number of 1329 bits; expected at most 256",
         ),
         ({"readings": []}, "run.readings: found list []; expected dict"),
         (
