@@ -82,9 +82,11 @@ def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Pat
 def session_files(folder: Path) -> tuple[Path, ...]:
     """Give the files of kept sessions, the oldest first; what else lies in the folder is left alone."""
     try:
-        found = [path for path in folder.iterdir() if path.suffix == ".json" and _NAME.fullmatch(path.stem)]
+        named = [path for path in folder.iterdir() if path.suffix == ".json" and _NAME.fullmatch(path.stem)]
     except OSError:
         return ()
+    # To open a pipe would wait for somebody to write to it.
+    found = [path for path in named if not (path.is_fifo() or path.is_socket() or path.is_char_device())]
     return tuple(sorted(found, key=lambda path: path.name))
 
 

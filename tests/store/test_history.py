@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from dataclasses import replace
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -269,3 +270,10 @@ def test_hiding_places_leaves_json(text, name):
     told = json.loads(hide_places(json.dumps(value), root=folder / "b", home=folder, prefix=PurePosixPath("/usr")))
     assert list(told) == ["a"]
     assert not told["a"].startswith(f"{folder}/")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+def test_a_pipe_among_them_is_not_waited_for(tmp_path):
+    kept = keep(tmp_path)
+    os.mkfifo(tmp_path / f"{kept.stem[:-4]}0000.json")
+    assert session_files(tmp_path) == (kept,)
