@@ -10,14 +10,37 @@ from typing import Final
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.commands import compare, readme, report, show
+from pytest_lecturecheck.commands.kept_sessions import width
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
+from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.store.budgets import load_folder
 
 _USAGE_ERROR: Final = 2
+_LEAST_COLUMNS: Final = 20
 _OVER_SESSIONS: Final = {"report": report, "compare": compare, "show": show, "readme": readme}
 """Commands over kept sessions."""
+_PLATFORM: Final = """\
+Print the label under which budgets of this machine are kept (the name of their file in lecture-budgets), and what a run
+could have of it: system, processor, cores, memory, limits, GPUs.
+
+  lecturecheck platform                        linux-x86_64-cpu, and a line on the machine
+  pytest --lecture-platform NAME ...           give another label to a session"""
+_VALIDATE: Final = """\
+Read the budget files of a folder as a session would, and print how many budgets each has. Every fault is said with
+file, line and key: a number without unit, an unknown key, an unresolved merge. Exit status: 0; 2 for a fault.
+
+  lecturecheck validate                        the files of lecture-budgets
+  lecturecheck validate book/lecture-budgets   those of another folder, for example before a commit"""
+_SLURM: Final = """\
+Print, for each lecture, a line that submits it to Slurm as a job of its own, with the memory of its budget, a margin,
+and a GPU where it needs one. Nothing is submitted; pipe the lines to a shell for that. Call it from the folder that
+pytest takes for rootdir.
+
+  lecturecheck slurm lectures/*.md             look at the lines
+  lecturecheck slurm lectures/*.md | sh        submit the jobs
+  lecturecheck slurm --platform g4dn intro.md  with the budgets of another platform"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,18 +55,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("platform", help="print this machine's platform label and what a run could have of it")
-    validate = commands.add_parser("validate", help="check budget files, and say every fault with file, line and key")
-    validate.add_argument("folder", nargs="?", type=Path, default=Path("lecture-budgets"), metavar="DIR")
-    slurm = commands.add_parser(
-        "slurm", help="print a line for sbatch for each lecture, with the memory of its budget; nothing is run"
+    _add(commands, "platform", "print this machine's platform label and what a run could have of it", _PLATFORM)
+    validate = _add(commands, "validate", "check budget files, and say every fault with file, line and key", _VALIDATE)
+    validate.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path("lecture-budgets"),
+        metavar="DIR",
+        help="folder of the budget files (default: lecture-budgets)",
     )
-    slurm.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE")
+    slurm = _add(
+        commands,
+        "slurm",
+        "print a line for sbatch for each lecture, with the memory of its budget; nothing is run",
+        _SLURM,
+    )
+    slurm.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE", help="file of a lecture")
     slurm.add_argument("--platform", metavar="NAME", help="platform label of the budgets, instead of this machine's")
     for name, module in _OVER_SESSIONS.items():
-        described = argparse.RawDescriptionHelpFormatter
-        added = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, formatter_class=described)
-        module.add_arguments(added)
+        module.add_arguments(_add(commands, name, module.HELP, module.DESCRIPTION))
     options = parser.parse_args(arguments)
     try:
         over = _OVER_SESSIONS.get(options.command)
@@ -53,6 +84,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _USAGE_ERROR
     _write("".join(f"{line}\n" for line in lines))
     return status
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, line: str, description: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=line,
+        description=_folded(description, max(_LEAST_COLUMNS, width() - 2)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _folded(description: str, columns: int) -> str:
+    """Break prose at the terminal's width, as argparse does; examples, which are indented, stay as they are."""
+    blocks = description.split("\n\n")
+    return "\n\n".join(block if block.startswith(" ") else "\n".join(wrap(block, columns)) for block in blocks)
 
 
 def _write(text: str) -> None:

@@ -138,3 +138,8 @@ class Software:
     python: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
     blas: tuple[str, ...] = ()
+
+    @property
+    def interpreter(self) -> str:
+        """Name the interpreter once: ``CPython 3.11.7`` as it is told, and ``Python 3.11.7`` where only that is."""
+        return f"Python {self.python}" if self.python[:1].isdigit() else self.python

@@ -130,6 +130,11 @@ def format_size_up(size_bytes: float, digits: int = 4) -> str:
     return _format_size(math.ceil(size_bytes) - 1 + Fraction(1, 10**9), digits, math.ceil)
 
 
+def format_size_down(size_bytes: float, digits: int = 3) -> str:
+    """Print a size so that the text means no more than ``size_bytes``, as a lower bound has to."""
+    return _format_size(size_bytes, digits, math.floor)
+
+
 def format_bytes(size_bytes: float) -> str:
     """Print a size exactly, in whole bytes with separators (``664,797,184 bytes``)."""
     return f"{math.ceil(size_bytes):,} bytes"
@@ -142,6 +147,12 @@ def format_si(size_bytes: float) -> str:
         if count >= 1 and (count * 10).denominator == 1:
             return f"{float(count):g} {unit}"
     return ""
+
+
+def format_declared_size(size_bytes: float) -> str:
+    """Print a size as people declare it, and in IEC units where those are others (``24 GB (22.4 GiB)``)."""
+    written, measured = format_si(size_bytes), format_size(size_bytes)
+    return f"{written} ({measured})" if written else measured
 
 
 def format_sizes_apart(first_bytes: float, second_bytes: float) -> tuple[str, str]:
@@ -266,6 +277,17 @@ def format_duration(seconds: float) -> str:
     hours = round(seconds / _HOUR)
     days = hours // 24
     return f"{days} day{'' if days == 1 else 's'} {hours % 24} h"
+
+
+def format_declared_duration(seconds: float) -> str:
+    """Print a duration as people declare it, without parts that are zero (``2 h``, ``1 h 30 min``, ``90.5 s``)."""
+    if seconds != int(seconds) or seconds < 1:
+        return f"{_exact(seconds)} s"
+    rest, parts = int(seconds), []
+    for unit, length in (("h", _HOUR), ("min", _MINUTE), ("s", 1)):
+        count, rest = divmod(rest, length)
+        parts += [f"{count} {unit}"] if count else []
+    return " ".join(parts)
 
 
 def format_duration_up(seconds: float, digits: int = 4) -> str:

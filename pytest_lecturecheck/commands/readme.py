@@ -13,7 +13,8 @@ HELP: Final = "print what a README says of memory, time and storage, measured"
 DESCRIPTION: Final = """\
 Print Markdown to paste: under "Memory, Runtime, Storage Requirements" of a package's README (the headings are those of
 the Social Science Data Editors' template), and the line on machine and needs with what was noticed, for a replication
-report. Everything is measured; sizes are rounded up and say whether they are upper or lower bounds.
+report. Everything is measured: upper bounds are rounded up and said as "up to", lower bounds are rounded down and said
+as "at least".
 
   lecturecheck readme                          the last session
   lecturecheck readme last~1 > needs.md"""

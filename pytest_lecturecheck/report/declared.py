@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.units import format_si, format_sizes_apart
+from pytest_lecturecheck.units import format_declared_duration, format_si, format_size, format_sizes_apart
+
+
+def declared_text(declared_bytes: int | None, declared_seconds: float | None) -> str:
+    """Say what is declared in the units it was most likely written in (``24 GB of memory, 2 h``), or nothing."""
+    memory = (format_si(declared_bytes) or format_size(declared_bytes)) if declared_bytes is not None else ""
+    time = format_declared_duration(declared_seconds) if declared_seconds is not None else ""
+    return ", ".join(part for part in (f"{memory} of memory" if memory else "", time) if part)
 
 
 def render_declared(declared_bytes: int, machine: Machine) -> list[str]:

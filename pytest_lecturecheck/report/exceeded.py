@@ -11,6 +11,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import (
     NO_FIGURE,
     changes_since_recording,
+    limit_unit,
     line_text,
     method_text,
     plural,
@@ -118,7 +119,7 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
 
 
 def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
-    limits = _limits_text(item)
+    limits = _limits_text(item, limit_unit(entry, item))
     shown, tone = NO_FIGURE, Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
     if item.figure is not None:
         unit = item.figure.unit
@@ -132,12 +133,13 @@ def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
     return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(seen)
 
 
-def _limits_text(item: FigureComparison) -> str:
-    most = "" if item.limit is None else format_figure(item.limit)
+def _limits_text(item: FigureComparison, unit: str) -> str:
+    most = "" if item.limit is None else format_figure(item.limit, unit)
     if item.at_least is None:
         return most
-    least = format_figure(item.at_least)
-    return f"{least} to {most}" if most else f"at least {least}"
+    if most:
+        return f"{format_figure(item.at_least)} to {most}"
+    return f"at least {format_figure(item.at_least, unit)}"
 
 
 def _seen_text(entry: Entry, metric: Metric) -> str:

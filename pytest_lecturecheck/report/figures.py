@@ -15,6 +15,7 @@ from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.run import CellRun, CellStatus, Run
 from pytest_lecturecheck.units import format_size
+from pytest_lecturecheck.verdict import FigureComparison, VerdictKind
 
 NO_FIGURE: Final = "-"
 _CELL_ROWS: Final = 12
@@ -46,17 +47,30 @@ def method_text(measured: Measurement) -> str:
 
 
 def figures_text(entry: Entry) -> str:
-    """Print what a lecture reported of itself, with the limits it was held against (``speedup 1.67 x (>= 1.5)``)."""
+    """Print what a lecture reported of itself, with the limits it was held against (``speedup 1.67 x (>= 1.5 x)``)."""
     compared = {item.name: item for item in entry.verdict.figures}
     parts = []
     for figure in entry.run.figures.values():
         item, limits = compared.get(figure.name), []
         if item is not None and item.at_least is not None:
-            limits.append(f">= {format_figure(item.at_least)}")
+            limits.append(f">= {format_figure(item.at_least, limit_unit(entry, item))}")
         if item is not None and item.limit is not None:
-            limits.append(f"<= {format_figure(item.limit)}")
+            limits.append(f"<= {format_figure(item.limit, limit_unit(entry, item))}")
         parts.append(figure.text + (f" ({', '.join(limits)})" if limits else ""))
     return one_line(", ".join(parts))
+
+
+def limit_unit(entry: Entry, item: FigureComparison) -> str:
+    """
+    Give the unit of a reported figure's limits, or an empty string where it is not known.
+
+    It is the budget's. Where the budget has none, or is not at hand (a session that was kept), it is that of the figure
+    that was compared: only figures of the same unit are.
+    """
+    found = entry.budget.figures.get(item.name) if entry.budget is not None else None
+    if found is not None and found.unit:
+        return found.unit
+    return item.figure.unit if item.figure is not None and item.kind is not VerdictKind.NOT_MEASURED else ""
 
 
 def value_text(cell: CellRun, metric: Metric) -> str:
@@ -149,7 +163,7 @@ def changes_since_recording(entry: Entry) -> Iterator[str]:
 
 def _software_changes(then: Software, now: Software) -> Iterator[str]:
     if then.python and now.python and then.python != now.python:
-        yield one_line(f"Python {then.python} -> {now.python}")
+        yield one_line(f"{then.interpreter} -> {now.interpreter.removeprefix('Python ')}")
     for name in sorted({*then.packages, *now.packages}):
         before, after = then.packages.get(name, "absent"), now.packages.get(name, "absent")
         if before != after:

@@ -2,7 +2,7 @@
 What an author pastes into a README, and a replicator into a report.
 
 The headings are those of the data editors' template README ("Memory, Runtime, Storage Requirements"); every figure is
-measured, rounded up, and says whether it is an upper or a lower bound. See
+measured, and what is said of it holds: upper bounds are rounded up ("up to"), lower bounds down ("at least"). See
 https://social-science-data-editors.github.io/template_README/.
 """
 
@@ -22,24 +22,30 @@ from pytest_lecturecheck.report.figures import NO_FIGURE, plural
 from pytest_lecturecheck.report.markdown import code, escape
 from pytest_lecturecheck.report.summary import replication_line
 from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size
+from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
 from pytest_lecturecheck.verdict import VerdictKind
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
-_CLASSES: Final = (
-    (10 * _MINUTE, "less than 10 minutes"),
-    (_HOUR, "10-60 minutes"),
-    (2 * _HOUR, "1-2 hours"),
-    (8 * _HOUR, "2-8 hours"),
-    (_DAY, "8-24 hours"),
-    (3 * _DAY, "1-3 days"),
-    (14 * _DAY, "3-14 days"),
+_MB: Final = 10**6
+_TIMES: Final = (
+    (0, "less than 10 minutes", ""),
+    (10 * _MINUTE, "10-60 minutes", "10 minutes or more"),
+    (_HOUR, "1-2 hours", "1 hour or more"),
+    (2 * _HOUR, "2-8 hours", "2 hours or more"),
+    (8 * _HOUR, "8-24 hours", "8 hours or more"),
+    (_DAY, "1-3 days", "1 day or more"),
+    (3 * _DAY, "3-14 days", "3 days or more"),
+    (14 * _DAY, "more than 14 days", "more than 14 days"),
 )
-"""The answers that the template offers."""
-_LONGEST: Final = "more than 14 days"
-_STORAGE: Final = ((25 * MIB, "less than 25 MB"), (250 * MIB, "25 MB - 250 MB"), (2 * GIB, "250 MB - 2 GB"))
+"""The answers that the template offers: from where on they hold, and what is left of them where more is possible."""
+_STORAGE: Final = (
+    (0, "less than 25 MB", ""),
+    (25 * _MB, "25 MB - 250 MB", "25 MB or more"),
+    (250 * _MB, "250 MB - 2 GB", "250 MB or more"),
+    (2000 * _MB, "more than 2 GB", "more than 2 GB"),
+)
 _REQUIREMENTS: Final = frozenset(
     {
         FindingKind.SHELL,
@@ -53,17 +59,30 @@ _REQUIREMENTS: Final = frozenset(
     }
 )
 """What a reader of the package must have, or know, before the notebooks run."""
+_TENTHS_BELOW: Final = 10
 _NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
 _FINDINGS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bound:
-    """The figure that is to be told, whether the truth is at most or at least that, and of which entry it is."""
+    """
+    The figure that is to be told.
+
+    Attributes:
+        value: the bound.
+        is_upper: whether the truth is at most that; else it is at least that.
+        entry: of which run it is.
+    """
 
     value: float
     is_upper: bool
     entry: Entry
+
+    @property
+    def words(self) -> str:
+        """Say which bound it is."""
+        return "up to" if self.is_upper else "at least"
 
 
 def render_readme(entries: Sequence[Entry], *, platform: str, ended: dt.datetime | None, version: str = "") -> str:
@@ -97,51 +116,79 @@ def _summary(entries: Sequence[Entry], ended: dt.datetime | None, version: str) 
     day = f" on {ended.astimezone(dt.UTC):%Y-%m-%d}" if ended is not None else ""
     tool = f"pytest-lecturecheck {version}" if version else "pytest-lecturecheck"
     count = len({_subject(entry) for entry in entries})
-    text = (
-        f"{count} notebook{plural(count)} {'was' if count == 1 else 'were'} run{day} with {tool}, each by itself in a "
-    )
-    text += "fresh kernel, and measured for each cell."
-    peak = _highest(entries, Metric.PEAK_FOOTPRINT)
+    each = "each " if count > 1 else ""
+    text = f"{count} notebook{plural(count)} {_was(count)} run{day} with {tool}, {each}in a fresh kernel, and measured "
+    text += "for each cell."
+    peaks = _bounds(entries, Metric.PEAK_FOOTPRINT)
+    peak = max(peaks.values(), key=lambda found: found.value, default=None)
     if peak is not None:
-        need = "up to" if peak.is_upper else "at least"
-        text += f" The most memory, {need} {_up(Metric.PEAK_FOOTPRINT, peak)}, is needed by {{}}."
+        # Of a figure of less than a KiB nothing can be said.
+        shown = _size_text(peak)
+        text += f" The most memory measured is that of {{}}: {peak.words} {shown}." if shown else ""
     else:
         text += " Memory was not measured."
-    bad = sorted({entry.name for entry in entries if entry.run.outcome is not Outcome.COMPLETED})
+    bad = {_subject(entry): _title(entry) for entry in entries if entry.run.outcome is not Outcome.COMPLETED}
     if bad:
-        text += f" {len(bad)} did not come to the end, so that all figures are lower bounds: {', '.join(bad)}."
-    named = code(peak.entry.run.lecture) if peak is not None else ""
+        whose = "its figures" if len(bad) == 1 else "their figures"
+        text += (
+            f" {len(bad)} did not come to the end, so that {whose} are lower bounds: {', '.join(sorted(bad.values()))}."
+        )
+    sampled = sum(not found.is_upper and found is not peak and key not in bad for key, found in peaks.items())
+    if sampled:
+        text += f" Of {sampled} other{plural(sampled)} only a lower bound of the memory is known (≥ in the table)."
+    named = code(_title(peak.entry)) if peak is not None else ""
     return escape(text).replace("{}", named, 1)
 
 
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _answer(answers: Sequence[tuple[int, str, str]], value: float, *, is_upper: bool) -> str:
+    """Choose the template's answer, as far as it follows from a bound; empty where none does."""
+    _, text, at_least = [item for item in answers if item[0] <= value][-1]
+    return text if is_upper else at_least
+
+
 def _time_answer(entries: Sequence[Entry]) -> str:
-    total = sum(_seconds(entry) for entry in _longest(entries))
-    answer = next((text for most, text in _CLASSES if total < most), _LONGEST)
-    shared = any(entry.run.company for entry in entries)
-    beside = " Some ran beside others, which takes longer than one after the other." if shared else ""
+    longest = _longest(entries)
+    total = sum(_seconds(entry) for entry in longest)
+    is_upper = all(entry.run.outcome is Outcome.COMPLETED for entry in longest)
+    answer = _answer(_TIMES, total, is_upper=is_upper)
+    chosen = f"**{answer}**" if answer else "cannot be told, because not all came to the end"
+    measured = _time_text(total, is_upper=is_upper)
+    shown = (
+        f"{'up to' if is_upper else 'at least'} {measured} with the kernels' start" if measured else "less than 0.1 s"
+    )
+    beside = len({_subject(entry) for entry in longest if entry.run.company})
+    if beside:
+        how = f"the times of all notebooks added up; {beside} ran beside others, which takes longer"
+    else:
+        how = "all notebooks one after the other" if len(longest) > 1 else "one notebook"
     return (
-        f"Approximate time needed to reproduce the analyses on the machine below: **{answer}** "
-        f"(measured: {format_duration(_round_up_seconds(total))}, all notebooks one after the other, kernels' start "
-        f"included).{beside}"
+        f"Approximate time needed to reproduce the analyses on the machine below: {chosen} (measured: {shown}, {how})."
     )
 
 
 def _storage_answer(entries: Sequence[Entry]) -> str:
-    figures = [found for entry in _longest(entries) if (found := entry.run.measured(Metric.DISK_WRITTEN)) is not None]
-    if not figures:
-        return "What the notebooks write was not measured; the size of the package and of its data comes on top of it."
-    total = sum(found.value for found in figures)
+    longest = _longest(entries)
     rest = "The size of the package and of its data comes on top of it."
-    if not total:
-        return f"The notebooks wrote nothing to the disk (**{_STORAGE[0][1]}**). {rest}"
-    answer = next((text for most, text in _STORAGE if total < most), "more than 2 GB")
-    is_whole = all(entry.run.outcome is Outcome.COMPLETED for entry in entries) and len(figures) == len(
-        _longest(entries)
-    )
-    bound = "at most" if is_whole else "at least"
+    bounds = [_bound_of([entry], Metric.DISK_WRITTEN) for entry in longest]
+    figures = [found for found in bounds if found is not None]
+    if not figures:
+        return f"What the notebooks write was not measured. {rest}"
+    is_upper = len(figures) == len(longest) and all(found.is_upper for found in figures)
+    total = sum(found.value for found in figures)
+    answer = _answer(_STORAGE, total, is_upper=is_upper)
+    if is_upper and not total:
+        return f"The notebooks wrote nothing to the disk (**{answer}**). {rest}"
+    told = _size_text(_Bound(value=total, is_upper=is_upper, entry=longest[0]))
+    chosen = f"**{answer}**" if answer else "which of the template's answers holds cannot be told from that"
+    if not told:
+        return f"What the notebooks write was not measured for all of them, and nothing was seen to be written. {rest}"
     return (
-        f"The notebooks wrote {bound} {_size_up(total)} to the disk (**{answer}**): everything that was written, also "
-        f"what was removed or overwritten. {rest}"
+        f"The notebooks wrote {'up to' if is_upper else 'at least'} {told} to the disk ({chosen}): everything that was "
+        f"written, also what was removed or overwritten. {rest}"
     )
 
 
@@ -163,10 +210,10 @@ def _graphics(machines: Sequence[Machine]) -> str:
 
 def _software(entries: Sequence[Entry]) -> str:
     found: list[Software] = [entry.run.software for entry in entries if entry.run.software is not None]
-    pythons = sorted({software.python for software in found if software.python})
+    interpreters = sorted({software.interpreter for software in found if software.interpreter})
     packages = sorted({pair for software in found for pair in software.packages.items()})
     libraries = sorted({line for software in found for line in software.blas})
-    text = f" Software: Python {escape(', '.join(pythons))}" if pythons else ""
+    text = f" Software: {escape(', '.join(interpreters))}" if interpreters else ""
     if packages:
         text += "; packages that the notebooks import: " if text else " Packages that the notebooks import: "
         text += escape(", ".join(f"{name} {version}" for name, version in packages))
@@ -187,43 +234,68 @@ def _table(entries: Sequence[Entry]) -> str:
         runs = [item for item in entries if _subject(item) == subject]
         metrics = (Metric.PEAK_FOOTPRINT, *((Metric.GPU_LIVE,) if has_gpu else ()), Metric.DISK_WRITTEN)
         figures = [_bound_text(runs, metric) for metric in metrics]
-        figures.insert(1, format_duration(_round_up_seconds(_seconds(entry))))
+        figures.insert(1, _time_field(entry))
         fields = [code(_title(entry)), *map(escape, figures), escape(entry.run.outcome.value)]
         rows.append(f"| {' | '.join(fields)} |")
     note = (
-        "Figures are rounded up. ≤ marks an upper bound (counted by the operating system), ≥ a lower bound (sampled "
+        "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "
         "while the notebook ran, or of a notebook that did not come to its end). Peak memory is that of all processes "
-        "of the notebook together."
+        "of the notebook together; the time includes the kernel's start."
     )
     return "\n".join(rows) + f"\n\n{note}"
 
 
+def _time_field(entry: Entry) -> str:
+    is_upper = entry.run.outcome is Outcome.COMPLETED
+    shown = _time_text(_seconds(entry), is_upper=is_upper)
+    return f"{'≤' if is_upper else '≥'} {shown}" if shown else NO_FIGURE
+
+
 def _bound_text(entries: Sequence[Entry], metric: Metric) -> str:
-    found = _highest(entries, metric)
+    found = _bound_of(entries, metric)
     if found is None:
         return NO_FIGURE
-    return f"{'≤' if found.is_upper else '≥'} {_up(metric, found)}"
+    if found.is_upper and not found.value:
+        return "nothing"
+    shown = _size_text(found)
+    return f"{'≤' if found.is_upper else '≥'} {shown}" if shown else NO_FIGURE
 
 
-def _highest(entries: Sequence[Entry], metric: Metric) -> _Bound | None:
-    """Give the highest figure of some runs; one lower bound among them makes a lower bound of it."""
+def _bounds(entries: Sequence[Entry], metric: Metric) -> dict[tuple[str, str], _Bound]:
+    """Give the bound of each notebook of which there is one."""
+    runs: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        runs.setdefault(_subject(entry), []).append(entry)
+    found = {subject: _bound_of(items, metric) for subject, items in runs.items()}
+    return {subject: bound for subject, bound in found.items() if bound is not None}
+
+
+def _bound_of(entries: Sequence[Entry], metric: Metric) -> _Bound | None:
+    """Bound what some runs of one notebook took at most; one lower bound among them makes a lower bound of it."""
     found = [(entry, value) for entry in entries if (value := entry.run.measured(metric)) is not None]
     if not found:
         return None
-    entry, figure = max(found, key=lambda pair: _end(pair[1]))
     is_upper = all(
         item.run.outcome is Outcome.COMPLETED and value.upper_bound is not None and not value.method.is_lower_bound
         for item, value in found
     )
-    return _Bound(value=_end(figure) + figure.tolerance, is_upper=is_upper, entry=entry)
+    bounds = [(_end(value, is_upper=is_upper), number) for number, (_, value) in enumerate(found)]
+    most, number = max(bounds, key=lambda pair: (pair[0], -pair[1]))
+    return _Bound(value=most, is_upper=is_upper, entry=found[number][0])
 
 
-def _end(found: Measurement) -> float:
-    return found.upper_bound if found.upper_bound is not None else found.value
+def _end(found: Measurement, *, is_upper: bool) -> float:
+    """Give the end of a figure that the truth is not beyond, what the counter may lag included."""
+    if not is_upper:
+        return max(0.0, found.value - found.tolerance)
+    return (found.upper_bound if found.upper_bound is not None else found.value) + found.tolerance
 
 
-def _up(metric: Metric, found: _Bound) -> str:
-    return _size_up(found.value) if metric.is_memory or metric is Metric.DISK_WRITTEN else format_duration(found.value)
+def _size_text(found: _Bound) -> str:
+    """Print a bound; nothing of a lower bound that is none, because it says that something is 0 or more."""
+    if found.is_upper:
+        return _size_up(found.value)
+    return format_size_down(found.value) if found.value >= 1 else ""
 
 
 def _size_up(size_bytes: float) -> str:
@@ -233,9 +305,15 @@ def _size_up(size_bytes: float) -> str:
     return format_size(math.ceil((size_bytes - 0.5) / step) * step, 4)
 
 
-def _round_up_seconds(seconds: float) -> float:
-    step = _MINUTE if seconds >= 10 * _MINUTE else 1
-    return math.ceil(seconds / step) * step
+def _time_text(seconds: float, *, is_upper: bool) -> str:
+    """Round a time the way its bound goes, to a step that its text shows; nothing where nothing is left."""
+    step = _HOUR if seconds >= _DAY else _MINUTE if seconds >= 10 * _MINUTE else 1
+    if is_upper:
+        return format_duration(math.ceil(seconds / step) * step)
+    if seconds < _TENTHS_BELOW:
+        tenths = math.floor(seconds * 10)
+        return format_duration(tenths / 10) if tenths else ""
+    return format_duration(math.floor(seconds / step) * step)
 
 
 def _subject(entry: Entry) -> tuple[str, str]:
@@ -264,7 +342,7 @@ def _of_repeats(entries: Sequence[Entry]) -> list[Entry]:
     """Give one entry for each notebook: its longest run, with the highest peak of all its runs."""
     found = []
     for entry in _longest(entries):
-        highest = _highest([item for item in entries if _subject(item) == _subject(entry)], Metric.PEAK_FOOTPRINT)
+        highest = _bound_of([item for item in entries if _subject(item) == _subject(entry)], Metric.PEAK_FOOTPRINT)
         reading = highest.entry.run.measured(Metric.PEAK_FOOTPRINT) if highest is not None else None
         readings = {**entry.run.readings, Metric.PEAK_FOOTPRINT: reading} if reading is not None else entry.run.readings
         found.append(replace(entry, run=replace(entry.run, readings=readings)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.metric import Measurement, Metric
+from pytest_lecturecheck.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.report.concurrency import render_concurrency
 from pytest_lecturecheck.report.devices import (
     compile_groups,
@@ -23,7 +23,7 @@ from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
 from pytest_lecturecheck.run import CellRun, Outcome, Run
-from pytest_lecturecheck.units import format_duration, format_size
+from pytest_lecturecheck.units import format_declared_duration, format_declared_size, format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
 
 _INDENT: Final = "  "
@@ -225,14 +225,20 @@ def replication_line(entries: Sequence[Entry]) -> str:
     else:
         parts.append("peak footprint not measured")
     parts += [_highest_text(entries, metric) for metric in _BESIDE_FOOTPRINT]
-    total = sum(entry.wall_seconds for entry in entries)
-    parts.append(f"wall time {format_duration(total)} for {len(entries)} lecture{plural(len(entries))}")
+    parts.append(f"wall time {_times_text(entries)} for {len(entries)} lecture{plural(len(entries))}")
     parts.append(_declared_text(entries))
     bad = sum(entry.run.outcome in _BAD_ENDS for entry in entries)
     parts.append(f"incomplete: {bad} lecture{plural(bad)} did not end well" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")
     return "; ".join(part for part in parts if part)
+
+
+def _times_text(entries: Sequence[Entry]) -> str:
+    """Print the sum of what the cells took, and of what the lectures took with all that is around their cells."""
+    cells, whole = sum(entry.wall_seconds for entry in entries), sum(entry.seconds for entry in entries)
+    around = f"; {format_duration(whole)} with kernel starts" if whole > cells else ""
+    return f"{format_duration(cells)} (cells{around})"
 
 
 def _highest_text(entries: Sequence[Entry], metric: Metric) -> str:
@@ -242,7 +248,9 @@ def _highest_text(entries: Sequence[Entry], metric: Metric) -> str:
 
 def _declared_text(entries: Sequence[Entry]) -> str:
     limits = {
-        item.metric: item.metric.format_value(item.limit)
+        item.metric: format_declared_size(item.limit)
+        if item.metric.unit is Unit.BYTES
+        else format_declared_duration(item.limit)
         for entry in entries
         for item in entry.verdict.comparisons
         if item.kind in _DECLARED and item.limit is not None
@@ -266,5 +274,6 @@ def count_text(entries: Sequence[Entry]) -> str:
     parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")
-    parts.append(format_duration(sum(entry.seconds for entry in entries)))
+    # A sum: lectures that ran at once took less of anybody's time.
+    parts.append(f"{format_duration(sum(entry.seconds for entry in entries))} of lectures")
     return "; ".join(parts)

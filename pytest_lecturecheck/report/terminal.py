@@ -19,7 +19,9 @@ _HOUR: Final = 3600
 _LEAST_NAME: Final = 12
 
 
-def render_header(platform: str, machine: Machine | None, mode: str, budget_file: str | None) -> list[str]:
+def render_header(
+    platform: str, machine: Machine | None, mode: str, budget_file: str | None, declared: str = ""
+) -> list[str]:
     """
     Render the lines of pytest's header.
 
@@ -28,9 +30,13 @@ def render_header(platform: str, machine: Machine | None, mode: str, budget_file
         machine: the machine, or ``None`` where it is not known.
         mode: ``check`` or ``record``.
         budget_file: budget file as the user knows it, or ``None`` where there is none for this platform.
+        declared: what is declared for all lectures, as people read it, or an empty string.
     """
     what = f"lectures {_MODES.get(mode, mode)}"
-    where = one_line(budget_file) if budget_file is not None else f"nothing (no budget file for {one_line(platform)})"
+    held = [one_line(budget_file)] if budget_file is not None else []
+    if declared and mode != "record":
+        held.append(f"what is declared: {one_line(declared)}")
+    where = " and ".join(held) or f"nothing (no budget file for {one_line(platform)})"
     lines = [f"lecturecheck: {what} {where}"]
     text = one_line(machine.text) if machine is not None else "machine unknown"
     return [*lines, f"platform: {one_line(platform)}; {text}"]

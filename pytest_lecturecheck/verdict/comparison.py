@@ -43,8 +43,9 @@ def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:
     how = f"{metric.label}, {_method_text(measured)}{_where(metric, measured, cell)}"
     upper, written = measured.upper_bound, _as_written(metric, limit)
     if measured.value > limit:
-        kind, verb = VerdictKind.NOT_FITTING, "needs at least" if metric.is_memory else "took"
-        message = f"{verb} {shown} ({how}), declared {shown_limit}{written}"
+        kind, verb = VerdictKind.NOT_FITTING, "needs" if metric.is_memory else "took"
+        at_least = "" if upper == measured.value else "at least "
+        message = f"{verb} {at_least}{shown} ({how}), declared {shown_limit}{written}"
     elif upper is not None and upper > limit:
         shown_upper, shown_limit = metric.format_values_apart(upper, limit)
         kind = VerdictKind.NOT_MEASURED

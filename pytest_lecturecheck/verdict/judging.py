@@ -75,7 +75,8 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
     else:
         shown = _EXCEEDED if kind in _EXCEEDED else (kind,)
         headline = "; ".join(item.message for wanted in shown for item in compared if item.kind is wanted)
-        if budget is None:
+        # What is declared takes the place of a budget; that there are some elsewhere is news all the same.
+        if budget is None and policy.known_platforms:
             notes.append(_no_budget_text(run, policy))
     return Verdict(
         kind=kind,

@@ -130,14 +130,17 @@ def test_a_package_that_needs_more_than_it_declares(own_desk):
     session = own_desk.pytest("--lecture-budget", *declared, ".")
     assert session.code == 1
     assert session.verdict("01_prepare.ipynb")["kind"] == "fits"
-    pattern = r"needs at least 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB \(256 MB\)"
+    pattern = r"needs 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB \(256 MB\)"
     headline = session.failure("02_solve.ipynb").splitlines()[0]
     assert re.fullmatch(pattern, headline), headline
     assert re.search(r"^declared memory 244 MiB \(256 MB\): this run has [\d.]+ GiB", session.text, re.MULTILINE)
+    assert session.text.count("lecturecheck: lectures held against what is declared: 256 MB of memory, 2 min\n") == 1
+    assert "no budget" not in session.text
     (line,) = [line for line in session.lines if line.startswith("peak footprint 5")]
     pattern = (
         r"peak footprint 5\d\d MiB in 02_solve\.ipynb, exact \(VmHWM\), within [\d.]+ [KM]iB; peak RSS 5\d\d MiB; "
-        r"peak swap .*; wall time .* for 2 lectures; declared 244 MiB and 2 min 00 s; Linux .* RAM, .*"
+        r"peak swap .*; wall time [\d.]+ s \(cells; [\d.]+ s with kernel starts\) for 2 lectures; "
+        r"declared 256 MB \(244 MiB\) and 2 min; Linux .* RAM, .*"
     )
     assert re.fullmatch(pattern, line), line
 

@@ -37,7 +37,7 @@ def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_desk):
     write_speedup(own_desk, "1.5")
     passing = own_desk.pytest("--lecture-budget", "--lecture-strict", "sweep.ipynb")
     assert (passing.code, passing.verdict("sweep.ipynb")["kind"]) == (0, "within")
-    assert "  speedup 1.5 x (>= 1.5), distance 1e-15" in passing.lines
+    assert "  speedup 1.5 x (>= 1.5 x), distance 1e-15" in passing.lines
 
     write_speedup(own_desk, "1.49")
     failing = own_desk.pytest("--lecture-budget", "--junitxml=junit.xml", "sweep.ipynb")

@@ -197,12 +197,47 @@ def test_factors_that_are_none(capsys, factor):
     assert f"argument --fail-over: {factor!r} is not a factor of at least 1, such as 1.2" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["report", "compare", "show", "readme"])
-def test_the_help_teaches_by_examples(capsys, command):
+COMMANDS = ["report", "compare", "show", "readme", "validate", "platform", "slurm"]
+
+
+def help_of(capsys, command):
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
-    assert f"\n  lecturecheck {command} " in capsys.readouterr().out
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_teaches_by_examples(capsys, command):
+    text = help_of(capsys, command)
+    assert f"\n  lecturecheck {command} " in text
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("columns", [40, 70])
+def test_the_help_folds_its_prose_and_leaves_its_examples(capsys, monkeypatch, command, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    narrow = help_of(capsys, command).split("\n")
+    assert [row for row in narrow if len(row) > columns and not row.startswith("  ")] == []
+    monkeypatch.setenv("COLUMNS", "200")
+    examples = [row for row in help_of(capsys, command).split("\n") if row.startswith(("  lecturecheck", "  pytest"))]
+    assert [row for row in narrow if row.startswith(("  lecturecheck", "  pytest"))] == examples
+    assert examples
+
+
+def test_the_whole_help_of_a_command(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert help_of(capsys, "platform").partition("options:")[0].partition("\n\n")[2] == (
+        "Print the label under which budgets of this machine are\n"
+        "kept (the name of their file in lecture-budgets), and what\n"
+        "a run could have of it: system, processor, cores, memory,\n"
+        "limits, GPUs.\n"
+        "\n"
+        "  lecturecheck platform                        linux-x86_64-cpu, and a line on the machine\n"
+        "  pytest --lecture-platform NAME ...           give another label to a session\n"
+        "\n"
+    )
 
 
 def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():

@@ -15,11 +15,14 @@ from pytest_lecturecheck.units import (
     TIB,
     format_bytes,
     format_counts_apart,
+    format_declared_duration,
+    format_declared_size,
     format_duration,
     format_duration_up,
     format_durations_apart,
     format_fraction,
     format_size,
+    format_size_down,
     format_size_up,
     format_sizes_apart,
     parse_duration,
@@ -300,3 +303,41 @@ def test_durations_apart_take_no_more_digits_than_needed():
 )
 def test_fractions_print_as_signed_percentages(fraction, text):
     assert format_fraction(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(506.05 * MIB, "506 MiB"), (71.97 * MIB, "71.9 MiB"), (GIB - 1, "1023 MiB"), (999.9, "999 B"), (0, "0 B")],
+)
+def test_lower_bounds_are_printed_rounded_down(size_bytes, text):
+    assert format_size_down(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(24_000_000_000, "24 GB (22.4 GiB)"), (256_000_000, "256 MB (244 MiB)"), (24 * GIB, "24 GiB"), (1000, "1000 B")],
+)
+def test_declared_sizes_are_printed_as_they_were_written(size_bytes, text):
+    assert format_declared_size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (7200.0, "2 h"),
+        (5400.0, "1 h 30 min"),
+        (120.0, "2 min"),
+        (3605.0, "1 h 5 s"),
+        (90.5, "90.5 s"),
+        (172_800.0, "48 h"),
+        (0.1, "0.1 s"),
+        (0.0, "0 s"),
+    ],
+)
+def test_declared_durations_are_printed_as_they_were_written(seconds, text):
+    assert format_declared_duration(seconds) == text
+
+
+@given(st.integers(1, 10**9))
+def test_a_declared_duration_reads_back(seconds):
+    assert parse_duration(format_declared_duration(float(seconds))) == seconds

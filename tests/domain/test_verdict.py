@@ -327,14 +327,25 @@ def test_what_does_not_fit_says_what_is_needed_by_which_method_and_where():
     verdict = check(
         judge(found, None, DECLARED),
         VerdictKind.NOT_FITTING,
-        "needs at least 570 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
+        "needs 570 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
         "peak RSS of the kernel 549 MiB",
         failed=True,
     )
-    assert verdict.notes == (
-        "peak footprint exactly: 597,688,320 bytes, limit 256,000,000 bytes",
-        "no budget for linux-x86_64-cpu; record one with --lecture-record",
-    )
+    assert verdict.notes == ("peak footprint exactly: 597,688,320 bytes, limit 256,000,000 bytes",)
+
+
+def test_beside_what_is_declared_only_budgets_of_other_platforms_are_noted():
+    found = run(figure(PEAK, MIB))
+    assert judge(found, None, DECLARED).notes == ()
+    known = replace(DECLARED, known_platforms={"darwin-arm64-cpu": 120 * MIB})
+    assert judge(found, None, known).notes == ("no budget for linux-x86_64-cpu (recorded: darwin-arm64-cpu: 120 MiB)",)
+
+
+@pytest.mark.parametrize("measured", [(Method.SAMPLED, None), (Method.BRACKET, 700 * MIB)])
+def test_of_a_lower_bound_that_does_not_fit_at_least_that_is_needed(measured):
+    method, high = measured
+    headline = judge(run(figure(PEAK, 570 * MIB, method, high=high)), None, DECLARED).headline
+    assert headline.startswith("needs at least 570 MiB (peak footprint, ")
 
 
 @pytest.mark.parametrize(
@@ -348,10 +359,7 @@ def test_what_does_not_fit_says_what_is_needed_by_which_method_and_where():
         (
             figure(PEAK, 256_000_001),
             VerdictKind.NOT_FITTING,
-            (
-                "needs at least 244.14063 MiB (peak footprint, exact, in code cell 2, line 12), "
-                "declared 244.14062 MiB (256 MB)"
-            ),
+            ("needs 244.14063 MiB (peak footprint, exact, in code cell 2, line 12), declared 244.14062 MiB (256 MB)"),
         ),
         (
             figure(PEAK, 100 * MIB, Method.SAMPLED),
@@ -398,7 +406,7 @@ def test_a_declared_time_is_checked_on_every_machine():
 def test_declared_and_recorded_limits_that_are_exceeded_are_both_listed():
     headline = judge(run(figure(PEAK, 634 * MIB)), budget(PEAK_LIMIT), DECLARED).headline
     assert headline == (
-        "needs at least 634 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
+        "needs 634 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
         "530 MiB to 545 MiB when recorded (3 runs)"
     )

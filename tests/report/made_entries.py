@@ -294,7 +294,7 @@ def replication():
             comparison(run, Metric.PEAK_FOOTPRINT, kind, 256_000_000),
             comparison(run, Metric.WALL, VerdictKind.FITS, 120.0),
         )
-        headline = "needs at least 571 MiB (peak footprint, exact, code cell 1), declared 244 MiB"
+        headline = "needs 571 MiB (peak footprint, exact, code cell 1), declared 244 MiB"
         bad = kind is VerdictKind.NOT_FITTING
         said = verdict(kind, headline if bad else "52 MiB fits", failed=bad, comparisons=items)
         entries.append(Entry(run=run, verdict=said, seconds=2.0))

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.report.declared import render_declared
+from pytest_lecturecheck.report.declared import declared_text, render_declared
 from pytest_lecturecheck.units import GIB
 
 MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="CPU", core_count=4, ram_bytes=64 * GIB)
@@ -35,3 +35,16 @@ CANNOT = "a lecture that needs what is declared cannot pass here"
 )
 def test_the_machine_is_held_against_what_is_declared(machine, line):
     assert render_declared(DECLARED, machine) == [line]
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "text"),
+    [
+        (DECLARED, 7200.0, "24 GB of memory, 2 h"),
+        (24 * GIB, None, "24 GiB of memory"),
+        (None, 5400.0, "1 h 30 min"),
+        (None, None, ""),
+    ],
+)
+def test_what_is_declared_is_said_as_it_was_written(size, seconds, text):
+    assert declared_text(size, seconds) == text

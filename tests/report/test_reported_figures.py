@@ -14,6 +14,8 @@ from pytest_lecturecheck.figure import Better, Figure
 from pytest_lecturecheck.figure_recording import FigureChange
 from pytest_lecturecheck.report.budget_diff import render_changes
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import figures_text
+from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.junit import properties
 from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.report.terminal import render_failure, render_summary
@@ -88,6 +90,49 @@ def test_the_summary_lists_what_lectures_report_once():
         "      lectures/other.md",
         "",
     ]
+
+
+PEAK = Figure(name="live_peak", value=10.8, unit="MiB")
+WITH_UNIT = FigureBudget(name="live_peak", at_least=1.0, limit=14.8, unit="MiB")
+
+
+def held(figure, figure_budget, *, has_budget=True):
+    made = entry(figure)
+    budget = replace(made.budget, figures={figure.name: figure_budget})
+    verdict = judge(made.run, budget, Policy())
+    return replace(made, budget=budget if has_budget else None, verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (held(PEAK, WITH_UNIT), "live_peak 10.8 MiB (>= 1 MiB, <= 14.8 MiB)"),
+        # A kept session has no budget at hand; a limit without a unit has that of what was reported.
+        (held(PEAK, WITH_UNIT, has_budget=False), "live_peak 10.8 MiB (>= 1 MiB, <= 14.8 MiB)"),
+        (held(PEAK, replace(WITH_UNIT, unit="", at_least=None)), "live_peak 10.8 MiB (<= 14.8 MiB)"),
+        # A limit in another unit keeps its own, and gets none that may be wrong.
+        (held(PEAK, replace(WITH_UNIT, unit="MB", at_least=None)), "live_peak 10.8 MiB (<= 14.8 MB)"),
+        (held(PEAK, replace(WITH_UNIT, unit="MB"), has_budget=False), "live_peak 10.8 MiB (>= 1, <= 14.8)"),
+    ],
+)
+def test_limits_of_figures_have_their_unit(made, text):
+    assert figures_text(made) == text
+
+
+def test_limits_have_their_unit_in_tables_of_failures_and_pages():
+    made = held(PEAK, replace(WITH_UNIT, limit=9.0))
+    rows = render_failure(made, width=100).split("\n")
+    assert [row for row in rows if row.startswith("  live_peak")] == [
+        "  live_peak       10.8 MiB    9 MiB  over     set by hand"
+    ]
+    within = render_failure(replace(made, verdict=held(PEAK, WITH_UNIT).verdict), width=100).split("\n")
+    assert [row for row in within if row.startswith("  live_peak")] == [
+        "  live_peak       10.8 MiB  1 to 14.8 MiB  within   set by hand"
+    ]
+    page = render_html([held(PEAK, WITH_UNIT)], platform="linux-x86_64-cpu", machine=None)
+    assert "at least 1 MiB, at most 14.8 MiB" in page
+    text = render_markdown([held(PEAK, WITH_UNIT)])
+    assert "- live_peak 10.8 MiB (&gt;= 1 MiB, &lt;= 14.8 MiB): <code>lectures/sweep.md</code>" in text
 
 
 def test_a_lecture_that_reports_nothing_has_no_such_section():

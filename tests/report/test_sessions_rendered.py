@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -23,8 +24,10 @@ from pytest_lecturecheck.comparing import (
 )
 from pytest_lecturecheck.drift import Drift
 from pytest_lecturecheck.kept import KeptRun, KeptSession
-from pytest_lecturecheck.metric import Method, Metric
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.platform import Software
 from pytest_lecturecheck.report.compare import exceeding, render_comparison
+from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.history import drift_of, moments_of, render_history
 from pytest_lecturecheck.report.readme import render_readme
 from pytest_lecturecheck.run import Outcome
@@ -251,15 +254,142 @@ def test_any_text_is_harmless(text):
 @pytest.mark.parametrize(
     ("seconds", "answer"),
     [
-        (599.0, "**less than 10 minutes** (measured: 9 min 59 s,"),
-        (600.0, "**10-60 minutes** (measured: 10 min 00 s,"),
-        (3601.0, "**1-2 hours** (measured: 1 h 01 min,"),
-        (15 * 86400.0, "**more than 14 days** (measured: 15 days 0 h,"),
+        (599.0, "**less than 10 minutes** (measured: up to 9 min 59 s"),
+        (600.0, "**10-60 minutes** (measured: up to 10 min 00 s"),
+        (3601.0, "**1-2 hours** (measured: up to 1 h 01 min"),
+        (15 * 86400.0 + 60, "**more than 14 days** (measured: up to 15 days 1 h"),
     ],
 )
 def test_the_answer_on_time(seconds, answer):
     (entry, *_) = package()
-    assert answer in render_readme([replace(entry, seconds=seconds)], platform="here", ended=None)
+    text = render_readme([replace(entry, seconds=seconds)], platform="here", ended=None)
+    assert TIME_ANSWER + answer + " with the kernels' start, one notebook).\n" in text
+
+
+TIME_ANSWER = "Approximate time needed to reproduce the analyses on the machine below: "
+REST = "The size of the package and of its data comes on top of it."
+
+
+def sentences(entries):
+    """The paragraphs on what was run, on time and on storage, and the rows of the table."""
+    lines = render_readme(entries, platform="here", ended=None).split("\n")
+    return lines[2], lines[6], lines[10], [line for line in lines if line.startswith("| <code>")]
+
+
+def made(name="a.md", *, outcome=Outcome.COMPLETED, peak=None, written=None, seconds=5.0, **rest):
+    readings = {item.metric: item for item in (peak, written) if item is not None}
+    run = replace(run_of(name, [cell(1, 1, 10)], outcome, **rest), readings=readings)
+    return Entry(run=run, verdict=package()[0].verdict, seconds=seconds)
+
+
+def peak_of(mib, method=EXACT, **rest):
+    return Measurement(metric=PEAK, value=mib * MIB, method=method, **rest)
+
+
+def written_of(size, method=EXACT):
+    return Measurement(metric=Metric.DISK_WRITTEN, value=size, method=method)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer"),
+    [
+        (0.04, "cannot be told, because not all came to the end (measured: less than 0.1 s"),
+        (9.99, "cannot be told, because not all came to the end (measured: at least 9.9 s with the kernels' start"),
+        (659.0, "**10 minutes or more** (measured: at least 10 min 00 s with the kernels' start"),
+        (15 * 86400.0 + 7199, "**more than 14 days** (measured: at least 15 days 1 h with the kernels' start"),
+    ],
+)
+def test_the_time_of_what_did_not_come_to_its_end_is_a_lower_bound(seconds, answer):
+    assert sentences([made(outcome=Outcome.FAILED, seconds=seconds)])[1] == f"{TIME_ANSWER}{answer}, one notebook)."
+
+
+def test_only_the_figures_of_the_notebooks_concerned_are_lower_bounds():
+    whole = made("whole.md", peak=peak_of(506.05))
+    bad = made("bad.md", peak=peak_of(71.12), outcome=Outcome.FAILED)
+    sampled = made("sampled.md", peak=peak_of(71.96, Method.SAMPLED))
+    said, _, _, rows = sentences([whole, bad, sampled])
+    assert said == (
+        "3 notebooks were run with pytest-lecturecheck, each in a fresh kernel, and measured for each cell. The most "
+        "memory measured is that of <code>whole.md</code>: up to 510 MiB. 1 did not come to the end, so that its "
+        "figures are lower bounds: bad.md. Of 1 other only a lower bound of the memory is known (≥ in the table)."
+    )
+    assert rows == [
+        "| <code>whole.md</code> | ≤ 510 MiB | ≤ 5 s | &#45; | completed |",
+        "| <code>bad.md</code> | ≥ 71.1 MiB | ≥ 5 s | &#45; | failed |",
+        "| <code>sampled.md</code> | ≥ 71.9 MiB | ≤ 5 s | &#45; | completed |",
+    ]
+
+
+def test_company_is_said_once_and_contradicts_nothing():
+    alone, beside = made("alone.md"), made("beside.md", company=("other.md",))
+    said, time, _, _ = sentences([alone, beside])
+    assert said == (
+        "2 notebooks were run with pytest-lecturecheck, each in a fresh kernel, and measured for each cell. Memory was "
+        "not measured."
+    )
+    assert time == (
+        f"{TIME_ANSWER}**less than 10 minutes** (measured: up to 10 s with the kernels' start, the times of all "
+        "notebooks added up; 1 ran beside others, which takes longer)."
+    )
+    assert sentences([alone, made("second.md")])[1].endswith("all notebooks one after the other).")
+
+
+EXPLAINED = "everything that was written, also what was removed or overwritten."
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        ([made(written=written_of(0))], "The notebooks wrote nothing to the disk (**less than 25 MB**)."),
+        (
+            [made(written=written_of(26_000_000))],
+            f"The notebooks wrote up to 25 MiB to the disk (**25 MB - 250 MB**): {EXPLAINED}",
+        ),
+        (
+            [made(written=written_of(1_000_000), outcome=Outcome.FAILED)],
+            (
+                "The notebooks wrote at least 976 KiB to the disk (which of the template's answers holds cannot be "
+                f"told from that): {EXPLAINED}"
+            ),
+        ),
+        (
+            [made(written=written_of(26_000_000, Method.SAMPLED))],
+            f"The notebooks wrote at least 24.7 MiB to the disk (**25 MB or more**): {EXPLAINED}",
+        ),
+        (
+            [made(written=written_of(2_000_000_000)), made("b.md")],
+            f"The notebooks wrote at least 1.86 GiB to the disk (**more than 2 GB**): {EXPLAINED}",
+        ),
+        (
+            [made(written=written_of(0)), made("b.md")],
+            "What the notebooks write was not measured for all of them, and nothing was seen to be written.",
+        ),
+    ],
+)
+def test_the_answer_on_storage_follows_from_what_is_known(entries, text):
+    assert sentences(entries)[2] == f"{text} {REST}"
+
+
+def test_a_table_has_no_bounds_that_say_nothing():
+    nothing, unseen = made("a.md", written=written_of(0)), made("b.md", written=written_of(0, Method.SAMPLED))
+    assert sentences([nothing, unseen])[3] == [
+        "| <code>a.md</code> | &#45; | ≤ 5 s | nothing | completed |",
+        "| <code>b.md</code> | &#45; | ≤ 5 s | &#45; | completed |",
+    ]
+
+
+@pytest.mark.parametrize(("python", "shown"), [("CPython 3.11.7", "CPython 3.11.7"), ("3.11.7", "Python 3.11.7")])
+def test_the_interpreter_is_named_once(python, shown):
+    text = render_readme([made(software=Software(python=python))], platform="here", ended=None)
+    assert f" No GPU was used. Software: {shown}.\n" in text
+
+
+@given(st.integers(1, 2**45))
+def test_lower_bounds_are_rounded_down_and_not_by_much(size):
+    said, *_ = sentences([made(peak=peak_of(size / MIB), outcome=Outcome.FAILED)])
+    number, unit = re.search(r": at least ([\d.]+) (\w+)\. ", said).groups()
+    shown = float(number) * {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024 * MIB, "TiB": MIB * MIB}[unit]
+    assert size * 0.989 <= shown <= size * (1 + 1e-12)
 
 
 @given(st.integers(1, 2**45))
@@ -268,7 +398,7 @@ def test_sizes_are_rounded_up_and_not_by_much(size):
     run = replace(run, readings={PEAK: replace(run.readings[PEAK], value=size, tolerance=0)})
     (entry, *_) = package()
     text = render_readme([replace(entry, run=run)], platform="here", ended=None)
-    number, unit = text.split("The most memory, up to ")[1].split(",")[0].split(" ")
+    number, unit = re.search(r": up to ([\d.]+) (\w+)\.\n", text).groups()
     shown = float(number) * {"MiB": MIB, "GiB": 1024 * MIB, "TiB": MIB * MIB, "B": 1, "KiB": 1024}[unit]
     assert shown >= size * 0.9995
     assert shown <= max(size * 1.11, size + MIB)
@@ -281,6 +411,6 @@ def test_a_notebook_without_figures():
         [replace(entry, run=run, verdict=replace(entry.verdict, failed=False))], platform="here", ended=None
     )
     assert "Memory was not measured." in text
-    assert "What the notebooks write was not measured;" in text
+    assert "What the notebooks write was not measured. The size " in text
     assert "The code was last run on a machine of the class here. No GPU was used.\n" in text
     assert text.endswith("machine unknown\n\nNothing else was noticed.\n")

@@ -225,7 +225,8 @@ def test_the_replication_line_says_what_a_report_needs():
     third = replace(died(), run=replace(died().run, outcome=Outcome.DIED))
     assert replication_line([first, second, third]) == (
         "peak footprint 900 MiB in lectures/gpu/abort.ipynb [gpu-f32], exact (VmHWM), within 256 KiB; "
-        "peak swap >= 3 MiB; wall time 5.2 s for 3 lectures; declared 244 MiB and 2 min 00 s; "
+        "peak swap >= 3 MiB; wall time 5.2 s (cells; 9 s with kernel starts) for 3 lectures; "
+        "declared 256 MB (244 MiB) and 2 min; "
         f"incomplete: 1 lecture did not end well; {MACHINE.text}"
     )
 
@@ -257,6 +258,22 @@ def test_header():
         "platform: g4dn; machine unknown",
     ]
     assert render_header("g4dn", None, "record", "b/g4dn.toml")[0] == "lecturecheck: lectures recorded to b/g4dn.toml"
+
+
+@pytest.mark.parametrize(
+    ("mode", "budget_file", "line"),
+    [
+        ("check", None, "lecturecheck: lectures held against what is declared: 24 GB of memory, 2 h"),
+        (
+            "check",
+            "b/g4dn.toml",
+            "lecturecheck: lectures held against b/g4dn.toml and what is declared: 24 GB of memory, 2 h",
+        ),
+        ("record", "b/g4dn.toml", "lecturecheck: lectures recorded to b/g4dn.toml"),
+    ],
+)
+def test_the_header_says_what_is_declared(mode, budget_file, line):
+    assert render_header("g4dn", None, mode, budget_file, "24 GB of memory, 2 h")[0] == line
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pytest_lecturecheck.metric import Measurement, Unavailable
 from pytest_lecturecheck.report.devices import device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.exceeded import seen_range
-from pytest_lecturecheck.report.figures import NO_FIGURE, changes_since_recording, method_text
+from pytest_lecturecheck.report.figures import NO_FIGURE, changes_since_recording, limit_unit, method_text
 from pytest_lecturecheck.report.frames import condense_traceback
 from pytest_lecturecheck.report.text import cut, one_line, plain
 from pytest_lecturecheck.run import Evidence
@@ -173,7 +173,7 @@ def _held(entry: Entry) -> Iterator[Held]:
     for item in entry.verdict.comparisons:
         yield _held_metric(entry, item)
     for figure in entry.verdict.figures:
-        yield _held_figure(figure)
+        yield _held_figure(figure, limit_unit(entry, figure))
 
 
 def _held_metric(entry: Entry, item: Comparison) -> Held:
@@ -196,14 +196,14 @@ def _held_metric(entry: Entry, item: Comparison) -> Held:
     )
 
 
-def _held_figure(item: FigureComparison) -> Held:
-    limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least)}"]
-    limits += [] if item.limit is None else [f"at most {format_figure(item.limit)}"]
+def _held_figure(item: FigureComparison, unit: str) -> Held:
+    limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least, unit)}"]
+    limits += [] if item.limit is None else [f"at most {format_figure(item.limit, unit)}"]
     measured = NO_FIGURE if item.figure is None else format_figure(item.figure.value, item.figure.unit)
     return Held(
         name=one_line(item.name),
         measured=one_line(measured),
-        limit=", ".join(limits),
+        limit=one_line(", ".join(limits)),
         kind=item.kind.value,
         tone=_held_tone(item.kind),
         seen=NO_FIGURE,
