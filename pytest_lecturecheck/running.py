@@ -269,7 +269,9 @@ class LectureRunner:
         run = self._run_in_kernel(job, settings, repeat, cells)
         verdict = self._results.judge(run, self._policy(settings, job.lecture.name))
         budget = self._results.budget_of(run) if self._settings.mode is Mode.CHECK else None
-        return Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
+        entry = Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
+        sources = {cell.number: cell.source for cell in job.lecture.cells}
+        return entry.with_source(lambda number: sources.get(number, ""))
 
     def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
         lecture, held = job.lecture, job.held

@@ -8,7 +8,7 @@ from typing import Final
 from pytest_lecturecheck.figure_recording import FigureChange
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.recording import BudgetChange, Change
-from pytest_lecturecheck.report.figures import NO_FIGURE, plural
+from pytest_lecturecheck.report.figures import NO_FIGURE, join_figures, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
@@ -16,8 +16,8 @@ from pytest_lecturecheck.units import format_fraction
 
 _INDENT: Final = "  "
 _COLUMNS: Final = (
-    Column(title="metric"),
-    Column(title="limit", shrink_to=16),
+    Column(title="metric", shrink_to=8),
+    Column(title="limit"),
     Column(title="change", right=True),
     Column(title="highest seen", optional=True),
     Column(title="change", right=True, optional=True),
@@ -103,7 +103,7 @@ def _step(metric: Metric, old: float | None, new: float | None) -> tuple[str, st
         return metric.format_value(new), "same", Tone.DIM
     shown_old, shown_new = metric.format_values_apart(old, new)
     share = format_fraction((new - old) / old) if old else NO_FIGURE
-    return f"{shown_old} -> {shown_new}", share, Tone.WARN if new > old else Tone.GOOD
+    return join_figures(shown_old, shown_new, " -> "), share, Tone.WARN if new > old else Tone.GOOD
 
 
 def _warnings(change: BudgetChange) -> Iterator[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.report.text import cut_line, one_line
 from pytest_lecturecheck.run import CellRun, Run
-from pytest_lecturecheck.verdict import Verdict, VerdictKind
+from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 _HEADLINE_CHARS: Final = 500
+_SOURCE_LINES: Final = 60
+_SOURCE_CHARS: Final = 400
+_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +53,43 @@ class Entry:
         evidence = self.run.evidence
         if evidence is not None and evidence.cell_number is not None:
             return next((cell for cell in self.run.cells if cell.number == evidence.cell_number), None)
-        if self.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING}:
+        if not self.is_over:
             return None
         exceeded = (item.cell for item in self.verdict.compared if item.kind is self.verdict.kind)
         return next((cell for cell in exceeded if cell is not None), None)
+
+    @property
+    def source(self) -> str:
+        """Give the source of the focus cell as the record has it, perhaps only its beginning; text of strangers."""
+        evidence = self.run.evidence
+        return evidence.source if evidence is not None and evidence.source else self.verdict.source_extract
+
+    def with_source(self, source_of: Callable[[int], str]) -> Entry:
+        """
+        Give the entry with the source of the cell that its verdict names for an exceeded limit.
+
+        Args:
+            source_of: gives the source of a code cell by its number.
+        """
+        cell = self.focus
+        if cell is None or self.run.evidence is not None:
+            return self
+        # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
+        rows = source_of(cell.number).rstrip("\n").split("\n")
+        extract = "\n".join(cut_line(row, _SOURCE_CHARS) for row in rows[:_SOURCE_LINES])
+        verdict = replace(self.verdict, source_extract=extract, source_line_count=len(rows))
+        return replace(self, verdict=verdict)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the verdict is that a limit is exceeded."""
+        return self.verdict.kind in _EXCEEDED
+
+    @property
+    def exceeded(self) -> dict[Metric, Comparison]:
+        """Give what is over a limit, by metric; of several limits of one metric the lowest."""
+        over = [item for item in self.verdict.comparisons if item.kind in _EXCEEDED and item.limit is not None]
+        return {item.metric: item for item in sorted(over, key=lambda item: -(item.limit or 0.0))}
 
     @property
     def failing_line_in_cell(self) -> int | None:
@@ -84,7 +121,9 @@ class Entry:
 
     @property
     def limit_bytes(self) -> float | None:
-        """Give the limit of the peak footprint that applied: declared, or the budget's."""
+        """Give the limit of the peak footprint that applied: exceeded, declared, or the budget's."""
+        if (over := self.exceeded.get(Metric.PEAK_FOOTPRINT)) is not None:
+            return over.limit
         for item in self.verdict.comparisons:
             if item.metric is Metric.PEAK_FOOTPRINT and item.limit is not None:
                 return item.limit

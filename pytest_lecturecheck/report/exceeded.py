@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.figure import format_figure, format_figure_range, format_figures_apart
 from pytest_lecturecheck.metric import Metric, Unit
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import (
     NO_FIGURE,
     changes_since_recording,
+    join_figures,
     limit_unit,
     line_text,
     method_text,
@@ -32,7 +34,7 @@ _CHANGES: Final = 12
 
 def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> list[str]:
     """Render the sections of evidence of an entry whose comparisons fail."""
-    title = [paint(Tone.TITLE, row) for row in wrap(_comparison_title(entry), width)]
+    title = [paint(Tone.TITLE, row) for row in wrap(comparison_title(entry), width)]
     lines = [*title, *_comparisons(entry, width, paint, indent)]
     exceeded = [item.metric for item in entry.verdict.comparisons if item.kind in _EXCEEDED]
     figures = [item.name for item in entry.verdict.figures if item.kind in _EXCEEDED]
@@ -41,7 +43,7 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
         lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
     lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
-    lines += _section(paint, "What to do", _bullets(list(_cures(entry, figures)), width, indent))
+    lines += _section(paint, "What to do", _bullets(cures(entry), width, indent))
     changes = list(changes_since_recording(entry))
     shown = changes[:_CHANGES]
     if len(changes) > _CHANGES:
@@ -49,15 +51,25 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     return lines + _section(paint, "Changed since the budget was recorded", _bullets(shown, width, indent))
 
 
-def _cures(entry: Entry, figures: Sequence[str]) -> Iterator[str]:
-    """Say what to do where what was exceeded is a budget; ``figures`` names what the lecture reported."""
-    if entry.budget is None:
-        return
-    if any(item.kind is VerdictKind.OVER for item in entry.verdict.comparisons):
-        yield f"if this is meant to be so: pytest --lecture-record {entry.name}, and commit the budget file"
-    if figures:
-        names = ", ".join(figures)
-        yield f"if this is meant to be so: change by hand the limit of {names} in the budget file; recording keeps it"
+def cures(entry: Entry) -> list[str]:
+    """Say what to do where what was exceeded is a budget: a limit that was set by hand is kept by recording."""
+    if entry.budget is None or not entry.is_over:
+        return []
+    over = [item.metric for item in entry.verdict.comparisons if item.kind is VerdictKind.OVER]
+    by_hand = [metric.label for metric in over if _is_by_hand(entry.budget, metric)]
+    texts = []
+    if len(by_hand) < len(over):
+        texts.append(f"pytest --lecture-record {one_line(entry.run.lecture)}, and commit the budget file")
+    by_hand += [one_line(item.name) for item in entry.verdict.figures if item.kind in _EXCEEDED]
+    if by_hand:
+        where = f"in the budget file {one_line(entry.run.platform)}.toml"
+        texts.append(f"change by hand the limit of {', '.join(by_hand)} {where}; recording keeps it")
+    return [f"if this is meant to be so: {text}" for text in texts]
+
+
+def _is_by_hand(budget: LectureBudget, metric: Metric) -> bool:
+    found = budget.metrics.get(metric)
+    return found is not None and (found.hand_set or not found.seen)
 
 
 def _section(paint: Paint, title: str, rows: Sequence[str]) -> list[str]:
@@ -68,7 +80,8 @@ def _bullets(items: Sequence[str], width: int, indent: str) -> list[str]:
     return [row for item in items for row in wrap(item, width, first=indent)]
 
 
-def _comparison_title(entry: Entry) -> str:
+def comparison_title(entry: Entry) -> str:
+    """Say what the run was held against, and when that was recorded."""
     kinds = {item.kind for item in entry.verdict.comparisons}
     declared = "what is declared" if kinds & _DECLARED else ""
     budget = entry.budget
@@ -104,9 +117,7 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
         at_least = ">= " if measured.method.is_lower_bound else ""
         shown, shown_limit = metric.format_values_apart(measured.value, limit)
         shown = f"{at_least}{shown}"
-        difference = measured.value - limit
-        share = f" ({format_fraction(difference / limit)})" if limit else ""
-        verdict = f"{metric.format_value(difference)} over{share}"
+        verdict = over_text(item)
     tone = Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
     declared = item.kind in _DECLARED
     return (
@@ -116,6 +127,16 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
         Field(verdict, tone),
         Field(NO_FIGURE if declared else _seen_text(entry, metric)),
     )
+
+
+def over_text(item: Comparison) -> str:
+    """Say by how much a limit is exceeded (``88.4 MiB over (+21 %)``), or give the word of the comparison."""
+    limit, measured = item.limit, item.measured
+    if limit is None or measured is None or measured.value <= limit:
+        return item.kind.value
+    difference = measured.value - limit
+    share = f" ({format_fraction(difference / limit)})" if limit else ""
+    return f"{item.metric.format_value(difference)} over{share}"
 
 
 def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
@@ -150,9 +171,9 @@ def _seen_text(entry: Entry, metric: Metric) -> str:
 
 
 def seen_range(metric: Metric, seen: Sequence[float]) -> str:
-    """Print the range of the figures seen (``1.27 GiB to 1.29 GiB``), or the one figure."""
+    """Print the range of the figures seen (``1.27 to 1.29 GiB``), or the one figure."""
     lowest, highest = metric.format_value(min(seen)), metric.format_value(max(seen))
-    return highest if lowest == highest else f"{lowest} to {highest}"
+    return highest if lowest == highest else join_figures(lowest, highest, " to ")
 
 
 def _heaviest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:

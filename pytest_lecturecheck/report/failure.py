@@ -50,16 +50,15 @@ def render_failure(
 
     Args:
         entry: the run with its verdict.
-        source_lines: source of the cell in focus (:attr:`Entry.focus`), by lines; where it is empty, the evidence's own
-            is shown.
+        source_lines: source of the cell in focus (:attr:`Entry.focus`), by lines; where it is empty, what the
+            record has of it is shown.
         colour: whether colour codes are written.
         width: columns of the terminal; only headline and place may be longer.
         verbosity: at 1 and above the kernel's traceback is shown whole and more of the cell's output.
     """
     paint = Paint(colour=colour)
-    evidence = entry.run.evidence
     # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
-    rows = source_lines or (evidence.source.rstrip("\n").split("\n") if evidence is not None else [])
+    rows = source_lines or entry.source.rstrip("\n").split("\n")
     lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, width, paint)]
     lines += _after_blank(_excerpt(entry, rows, width, paint))
     if any(item.kind is entry.verdict.kind for item in entry.verdict.compared):
@@ -113,7 +112,7 @@ def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint
             lines += [paint(Tone.MARK, row.rstrip()) for row in marked_rows]
         else:
             lines.append(f"{gutter} {fit_end(text, room)}".rstrip())
-    left_out = len(source_lines) - last
+    left_out = max(len(source_lines), entry.verdict.source_line_count) - last
     if not marked and left_out:
         lines.append(f"  {'':>{digits}} | [... {left_out} more lines of the cell ...]")
     return lines

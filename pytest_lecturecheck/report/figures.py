@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -18,6 +19,7 @@ from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict import FigureComparison, VerdictKind
 
 NO_FIGURE: Final = "-"
+_FIGURE: Final = re.compile(r"(?P<number>[0-9][0-9.,]*) (?P<unit>[^0-9\s]+)")
 _CELL_ROWS: Final = 12
 _LAST_ROWS: Final = 4
 _STATUS_TONES: Final = {
@@ -30,6 +32,14 @@ _STATUS_TONES: Final = {
     CellStatus.NOT_RUN: Tone.DIM,
 }
 _SAME_MEMORY_FRACTION: Final = 0.01
+
+
+def join_figures(first: str, second: str, joint: str) -> str:
+    """Join two figures; a unit that both have is said once (``1.37 -> 1.56 GiB``)."""
+    one, other = _FIGURE.fullmatch(first), _FIGURE.fullmatch(second)
+    if one is not None and other is not None and one["unit"] == other["unit"]:
+        first = one["number"]
+    return f"{first}{joint}{second}"
 
 
 def method_text(measured: Measurement) -> str:

@@ -12,7 +12,6 @@ from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.concurrency import concurrency_tables
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.failure import render_failure
-from pytest_lecturecheck.report.figures import NO_FIGURE
 from pytest_lecturecheck.report.summary import (
     cell_text,
     count_text,
@@ -20,9 +19,9 @@ from pytest_lecturecheck.report.summary import (
     peak_and_limit,
     remark_groups,
     replication_line,
+    time_and_limit,
 )
 from pytest_lecturecheck.report.text import cut, one_line
-from pytest_lecturecheck.units import format_duration
 from pytest_lecturecheck.verdict import VerdictKind
 
 _WIDTH: Final = 100
@@ -158,16 +157,23 @@ def _table(entries: Sequence[Entry]) -> str:
     ]
     for entry in entries:
         peak, limit = peak_and_limit(entry)
-        seconds = format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE
+        time, time_limit = time_and_limit(entry)
         heaviest = cell_text(entry.run.heaviest_cell(Metric.PEAK_FOOTPRINT))
         word = escape(entry.verdict.kind)
         fields = (
             code(entry.name),
             f"**{word}**" if entry.verdict.failed else word,
-            *(escape(text) for text in (peak, limit, seconds, *(render(entry.run) for _, render in more), heaviest)),
+            _strong(peak) if Metric.PEAK_FOOTPRINT in entry.exceeded else escape(peak),
+            escape(limit),
+            f"{_strong(time)}, over {escape(time_limit)}" if time_limit else escape(time),
+            *(escape(text) for text in (*(render(entry.run) for _, render in more), heaviest)),
         )
         rows.append(f"| {' | '.join(fields)} |")
     return "\n".join(rows)
+
+
+def _strong(text: str) -> str:
+    return f"**{escape(text)}**"
 
 
 def _concurrency(entries: Sequence[Entry]) -> list[str]:

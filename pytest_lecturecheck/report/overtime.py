@@ -78,7 +78,7 @@ def render_timelines(entries: Sequence[Entry], *, width: int, paint: Paint, enco
         Column(title="lecture", shrink_to=20),
         Column(title="memory over time, from 0"),
         Column(title="peak", right=True),
-        Column(title="over", right=True, optional=True),
+        Column(title="time", right=True, optional=True),
     )
     return render_table(columns, rows, width=width, paint=paint) if rows else []
 

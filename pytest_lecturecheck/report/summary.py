@@ -109,12 +109,15 @@ def extra_columns(entries: Sequence[Entry]) -> list[tuple[str, Callable[[Run], s
 def _row(entry: Entry, more: Sequence[tuple[str, Callable[[Run], str]]]) -> tuple[Field, ...]:
     peak, limit = peak_and_limit(entry)
     tone = verdict_tone(entry.verdict.kind, failed=entry.verdict.failed)
+    time, time_limit = time_and_limit(entry)
+    # Where limits are exceeded, only what is over its own is marked.
+    is_peak_bad = entry.verdict.failed and (not entry.is_over or Metric.PEAK_FOOTPRINT in entry.exceeded)
     return (
         Field(entry.name),
         Field(entry.verdict.kind.value, tone),
-        Field(peak, tone if entry.verdict.failed else Tone.PLAIN),
+        Field(peak, tone if is_peak_bad else Tone.PLAIN),
         Field(limit),
-        Field(format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE),
+        Field(time, tone if time_limit else Tone.PLAIN),
         *(Field(render(entry.run)) for _, render in more),
         Field(cell_text(entry.run.heaviest_cell()), Tone.DIM),
     )
@@ -130,6 +133,14 @@ def peak_and_limit(entry: Entry) -> tuple[str, str]:
         return peak.text, format_size(limit)
     shown, shown_limit = Metric.PEAK_FOOTPRINT.format_values_apart(peak.value, limit)
     return (f">= {shown}" if peak.method.is_lower_bound else shown), shown_limit
+
+
+def time_and_limit(entry: Entry) -> tuple[str, str]:
+    """Print the wall time, and the limit that it is over or an empty string; the two never look equal."""
+    item = entry.exceeded.get(Metric.WALL)
+    if item is None or item.measured is None or item.limit is None:
+        return format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE, ""
+    return Metric.WALL.format_values_apart(item.measured.value, item.limit)
 
 
 def cell_text(cell: CellRun | None) -> str:

@@ -10,6 +10,8 @@ from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.text import display_width, fit_middle, pad
 
 _GAP: Final = "  "
+_WHOLE: Final = 30
+"""A text of so many columns is cut only where no optional column is left to go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,8 @@ class Column:
     Attributes:
         title: its heading.
         right: aligned to the right.
-        shrink_to: columns it may be shrunk to by leaving out the middle of its texts; ``None`` keeps it whole.
+        shrink_to: columns it may be shrunk to by leaving out the middle of its texts, which are names; ``None`` keeps
+            it whole, as figures have to be.
         optional: left out where the table would not fit otherwise; the last optional column goes first.
     """
 
@@ -55,7 +58,7 @@ def render_table(
     while True:
         widths = _widths(columns, rows, shown)
         total = len(indent) + sum(widths.values()) + len(_GAP) * (len(shown) - 1)
-        slack = sum(max(0, widths[i] - room) for i in shown if (room := columns[i].shrink_to) is not None)
+        slack = sum(max(0, widths[i] - max(room, _WHOLE)) for i in shown if (room := columns[i].shrink_to) is not None)
         optional = [i for i in shown if columns[i].optional]
         if total - slack <= width or not optional:
             break

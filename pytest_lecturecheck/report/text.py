@@ -10,10 +10,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 _TAB_WIDTH: Final = 4
 ELLIPSIS: Final = "..."
+
+# A figure and its unit ("7.63 s", "(+21 %)", "2 min 20 s") are one word to whoever reads them.
+_NUMBER: Final = re.compile(r"\W*[0-9][0-9.,]*(?<![.,])")
+_UNIT: Final = re.compile(r"(?:bytes?|[KMGTP]i?B|[kMGTP]?B|ms|s|min|h|d|%)[^\w\s]*")
+_LARGER_UNITS: Final = frozenset({"min", "h", "d"})
+"""Units of time that a smaller one may follow."""
 
 # Whole control sequences vanish (ECMA-48: CSI; OSC, DCS, SOS, PM and APC strings with their terminator; nF and
 # two-character escapes). A sequence without its end is no sequence: its first character is shown escaped and the rest
@@ -146,7 +153,7 @@ def fold(text: str, width: int) -> list[str]:
 
 def wrap(text: str, width: int, *, first: str = "", rest: str | None = None) -> list[str]:
     """
-    Break text between words into lines of at most ``width`` columns.
+    Break text between words into lines of at most ``width`` columns; a number stays with its unit where that fits.
 
     Args:
         text: harmless text; its line breaks are treated as spaces.
@@ -156,7 +163,7 @@ def wrap(text: str, width: int, *, first: str = "", rest: str | None = None) -> 
     """
     rest = " " * display_width(first) if rest is None else rest
     prefix, line, result = first, "", []
-    for word in _short_words(text, max(8, width - display_width(first))):
+    for word in _pieces(text, max(8, width - display_width(first))):
         candidate = f"{line} {word}" if line else word
         if line and display_width(prefix) + display_width(candidate) > width:
             result.append(prefix + line)
@@ -166,6 +173,22 @@ def wrap(text: str, width: int, *, first: str = "", rest: str | None = None) -> 
     return [*result, (prefix + line).rstrip()]
 
 
-def _short_words(text: str, width: int) -> Iterator[str]:
-    for word in text.split():
-        yield from fold(word, width)
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """Give what no line is broken in: words, and figures with their units; folded where wider than ``width``."""
+    words = text.split()
+    piece = words[0] if words else ""
+    for before, word in pairwise(words):
+        if _belongs(before, word, piece) and display_width(piece) + 1 + display_width(word) <= width:
+            piece = f"{piece} {word}"
+        else:
+            yield from fold(piece, width)
+            piece = word
+    if piece:
+        yield from fold(piece, width)
+
+
+def _belongs(before: str, word: str, piece: str) -> bool:
+    """Tell whether a word is the unit of the number before it, or goes on with the duration that ``piece`` ends in."""
+    if _UNIT.fullmatch(word):
+        return _NUMBER.fullmatch(before) is not None
+    return before in _LARGER_UNITS and piece != before and _NUMBER.fullmatch(word) is not None

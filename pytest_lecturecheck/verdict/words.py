@@ -143,6 +143,9 @@ class Verdict:
         figures: every figure of the lecture that was held against a limit; after a bad end only the exceeded ones.
         notes: context for people, one line each.
         cause: the diagnosis of a bad end, or ``None``.
+        source_extract: where a limit is exceeded, the beginning of the source of the cell that is named for it; of a
+            bad end the evidence has the source.
+        source_line_count: how many lines that cell has.
     """
 
     kind: VerdictKind
@@ -152,6 +155,8 @@ class Verdict:
     figures: tuple[FigureComparison, ...] = ()
     notes: tuple[str, ...] = ()
     cause: Cause | None = None
+    source_extract: str = ""
+    source_line_count: int = 0
 
     @property
     def compared(self) -> tuple[Comparison | FigureComparison, ...]:

@@ -184,3 +184,32 @@ def test_an_interrupted_session_leaves_no_kernel(pytester, lecture, code, more):
     text, _ = session.communicate(timeout=60)
     assert session.returncode == pytest.ExitCode.INTERRUPTED, text
     assert marked(mark) == []
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "1 / 1"])
+def test_the_heading_stands_above_the_table_whatever_comes_before_it(pytester, lecture, code):
+    lecture("a.ipynb", code)
+    lines = pytester.runpytest_subprocess("--lecture-budget").outlines
+    (place,) = [number for number, line in enumerate(lines) if line.startswith("=") and " lectures " in line]
+    assert lines[place + 1].split()[:2] == ["lecture", "verdict"]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_source_of_the_cell_that_is_over_comes_through_workers_into_the_reports(pytester, lecture, workers):
+    lecture("a.ipynb", "x = 1\ny = bytes(1)")
+    folder = pytester.path / "lecture-budgets"
+    folder.mkdir()
+    folder.joinpath("p.toml").write_text(
+        'schema = 1\nplatform = "p"\n\n[lectures."a.ipynb"]\npeak_footprint = "1 MiB"\n', encoding="utf-8"
+    )
+    more = ("--lecture-platform=p", "--lecture-report=r.md", "--lecture-report=r.json", "--lecture-report=r.html")
+    result = pytester.runpytest_subprocess("--lecture-budget", "-n", workers, *more)
+    result.assert_outcomes(failed=1)
+    rows = ["     1 | x = 1", "     2 | y = bytes(1)"]
+    result.stdout.fnmatch_lines(rows, consecutive=True)
+    assert "\n" + "\n".join(rows) + "\n" in Path("r.md").read_text(encoding="utf-8")
+    (run,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["runs"]
+    assert (run["verdict"]["source_extract"], run["verdict"]["source_line_count"]) == ("x = 1\ny = bytes(1)", 2)
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert "change by hand the limit of peak footprint in the budget file p.toml; recording keeps it" in page
+    assert "</span>y = bytes(1)\n" in page

@@ -150,9 +150,28 @@ def over():
     headline = "peak footprint 7.94 GiB, limit 1.39 GiB: 6.55 GiB over (+472 %), in code cell 3, line 88"
     return Entry(
         run=run,
-        verdict=verdict(VerdictKind.OVER, headline, failed=True, comparisons=items),
+        verdict=verdict(
+            VerdictKind.OVER,
+            headline,
+            failed=True,
+            comparisons=items,
+            source_extract="a = 1\nb = np.random.standard_normal((500, 500_000))",
+            source_line_count=2,
+        ),
         budget=budget_of(lecture, 1420, (1238, 1240, 1291), heaviest=then),
         seconds=37.0,
+    )
+
+
+def over_by_time():
+    """A lecture whose memory is within its limit, and whose time is over the one that was set by hand."""
+    entry = within("lectures/slow.md")
+    items = (*entry.verdict.comparisons, comparison(entry.run, Metric.WALL, VerdictKind.OVER, 10.0))
+    by_hand = replace(entry.budget.metrics[Metric.WALL], limit=10.0, hand_set=True)
+    return replace(
+        entry,
+        verdict=verdict(VerdictKind.OVER, "wall time 10.04 s, limit 10 s", failed=True, comparisons=items),
+        budget=replace(entry.budget, metrics={**entry.budget.metrics, Metric.WALL: by_hand}),
     )
 
 
@@ -302,9 +321,7 @@ def replication():
 
 
 RENDERINGS = {
-    "over-80": lambda: render_failure(
-        over(), source_lines=["a = 1", "b = np.random.standard_normal((500, 500_000))"], width=80
-    ),
+    "over-80": lambda: render_failure(over(), width=80),
     "failed-60": lambda: render_failure(failed(), width=60),
     "failed-80": lambda: render_failure(failed(), width=80),
     "failed-200": lambda: render_failure(failed(), width=200),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from made_entries import GIB, MACHINE, MIB, died, failed, over, within
+from made_entries import GIB, MACHINE, MIB, died, failed, over, over_by_time, within
 
 from pytest_lecturecheck.device import AllocatorFigures, Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.metric import Measurement, Method, Metric
@@ -69,8 +69,8 @@ def on_gpu():
 
 
 def pictured():
-    """A death, a failure, a lecture over its budget, one within it and one on a GPU, all with timelines."""
-    return [*(with_timeline(entry, 60) for entry in (over(), failed(), died(), within())), on_gpu()]
+    """A death, a failure, lectures over their limits, one within and one on a GPU, nearly all with timelines."""
+    return [*(with_timeline(entry, 60) for entry in (over(), failed(), died(), within())), on_gpu(), over_by_time()]
 
 
 def page_of(entries):

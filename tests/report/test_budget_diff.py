@@ -68,3 +68,20 @@ def test_colour_only_when_told():
     coloured = render_changes(CHANGES, width=100, colour=True)
     assert not any("\x1b" in row for row in render_changes(CHANGES, width=100))
     assert coloured[1] == "\x1b[1mlectures/intro.md\x1b[0m"
+
+
+def test_no_figure_is_cut_on_a_narrow_terminal():
+    near = change(old_limit=417.7 * MIB, new_limit=417.6 * MIB, old_seen=(353.7 * MIB,), new_seen=(353.6 * MIB,))
+    far = change(old_limit=1536 * MIB, new_limit=417.6 * MIB, old_seen=(1353.7 * MIB,), new_seen=(353.6 * MIB,))
+    assert render_changes([near, far], width=80)[:4] == [
+        "  metric          limit                 change  highest seen           change",
+        "lectures/intro.md",
+        "  peak footprint  417.7 -> 417.6 MiB  -0.024 %  353.7 -> 353.6 MiB   -0.028 %",
+        "  peak footprint  1.5 GiB -> 418 MiB     -73 %  1.32 GiB -> 354 MiB     -74 %",
+    ]
+    assert render_changes([near, far], width=60)[:4] == [
+        "  metric          limit                 change",
+        "lectures/intro.md",
+        "  peak footprint  417.7 -> 417.6 MiB  -0.024 %",
+        "  peak footprint  1.5 GiB -> 418 MiB     -73 %",
+    ]

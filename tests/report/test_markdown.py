@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import failed, within
+from made_entries import failed, over, over_by_time, within
 from markdown_it import MarkdownIt
 from test_terminal import HOSTILE, hostile_entry
 
@@ -113,3 +113,13 @@ def test_failures_come_first_and_their_text_is_whole():
 
 def test_nothing_run():
     assert render_markdown([]) == "## Lecture check\n\nNo lecture was run.\n"
+
+
+def test_what_is_over_is_marked_and_the_details_have_the_source():
+    text = render_markdown([over(), over_by_time()])
+    assert (
+        "| <code>lectures/programming/kesten_processes_in_depth.md</code> | **over** | **7.94 GiB** | 1.39 GiB "
+        "| **36.2 s**, over 30 s | 3 (line 88) |\n"
+        "| <code>lectures/slow.md</code> | **over** | 1.21 GiB | 1.39 GiB | **10.04 s**, over 10 s | 3 (line 41) |\n"
+    ) in text
+    assert "\n    88 | a = 1\n    89 | b = np.random.standard_normal((500, 500_000))\n" in text

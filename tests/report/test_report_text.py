@@ -128,3 +128,23 @@ def test_wrapped_text_keeps_its_words_and_fits(text, width):
 
 def test_combining_and_wide_characters_are_counted_as_terminals_do():
     assert [display_width(text) for text in ("abc", "e\u0301", "日本", "\N{ZERO WIDTH JOINER}", "")] == [3, 1, 4, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "rows"),
+    [
+        ("highest peak 506 MiB; 7.63 s", 27, ["highest peak 506 MiB;", "7.63 s"]),
+        ("a limit of 1.5 GiB, 20 % over", 12, ["a limit of", "1.5 GiB,", "20 % over"]),
+        ("it took longer (+21 %), twice", 20, ["it took longer", "(+21 %), twice"]),
+        ("in all 1 h 02 min 03 s of it", 16, ["in all", "1 h 02 min 03 s", "of it"]),
+        ("they are 1,234,567 bytes", 15, ["they are", "1,234,567 bytes"]),
+        # A unit that follows no number, and a number that has none, are words.
+        ("cell 3, s is a name", 9, ["cell 3, s", "is a name"]),
+        ("of a list s", 9, ["of a list", "s"]),
+        ("about 3 runs", 9, ["about 3", "runs"]),
+        # Where a figure is wider than the line, its unit stands alone.
+        ("123456789 MiB", 9, ["123456789", "MiB"]),
+    ],
+)
+def test_a_number_stays_with_its_unit(text, width, rows):
+    assert wrap(text, width) == rows

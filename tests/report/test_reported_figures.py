@@ -52,7 +52,7 @@ def test_a_failure_shows_figures_limits_and_what_to_do():
     assert rest.split("\n\nChanged since")[0] == (
         "Held against the budget of linux-x86_64-cpu, recorded 2025-11-02 from 2 runs\n"
         "  metric          measured           limit  verdict       when recorded\n"
-        "  peak footprint   188 MiB         220 MiB  within        180 MiB to 188 MiB\n"
+        "  peak footprint   188 MiB         220 MiB  within        180 to 188 MiB\n"
         "  distance         3.2e-15           1e-12  within        1e-15\n"
         "  efficiency             -        0.8 to 1  not measured  set by hand\n"
         "  speedup           1.21 x  at least 1.5 x  under         1.66 to 1.7 x\n"
@@ -64,8 +64,8 @@ def test_a_failure_shows_figures_limits_and_what_to_do():
         "    container (cgroup v2 memory.max)\n"
         "\n"
         "What to do\n"
-        "  if this is meant to be so: change by hand the limit of speedup in the budget file; recording keeps\n"
-        "  it"
+        "  if this is meant to be so: change by hand the limit of speedup in the budget file\n"
+        "  linux-x86_64-cpu.toml; recording keeps it"
     )
 
 

@@ -17,6 +17,7 @@ from made_entries import (
     golden_path,
     not_started,
     over,
+    over_by_time,
     replication,
     run_of,
     session,
@@ -28,10 +29,12 @@ from made_entries import (
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.metric import Measurement, Method, Metric
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.exceeded import cures
 from pytest_lecturecheck.report.summary import replication_line
 from pytest_lecturecheck.report.terminal import Progress, render_failure, render_header, render_live, render_summary
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.run import CellStatus, Outcome
+from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import VerdictKind
 
 HOSTILE = "\x1b[31m\x9b2J\x1b]0;t\x07\x00]]><script>alert(1)</script>\u202e|`\r\n\ud800" + "long " * 500
@@ -235,12 +238,12 @@ def test_a_limit_that_was_declared_is_told_from_the_budget():
     base = over()
     items = (comparison(base.run, Metric.PEAK_FOOTPRINT, VerdictKind.FITS, 9000 * MIB), *base.verdict.comparisons)
     rows = render_failure(replace(base, verdict=replace(base.verdict, comparisons=items)), width=120).split("\n")
-    assert rows[3:8] == [
+    assert rows[6:11] == [
         "Held against what is declared and the budget of linux-x86_64-cpu, recorded 2025-11-02 from 3 runs",
         "  metric                    measured     limit  verdict                 when recorded",
         "  peak footprint, declared  7.94 GiB  8.79 GiB  fits                    -",
-        "  peak footprint            7.94 GiB  1.39 GiB  6.55 GiB over (+472 %)  1.21 GiB to 1.26 GiB",
-        "  wall time                   36.2 s      30 s  6.24 s over (+21 %)     9.1 s to 10.2 s",
+        "  peak footprint            7.94 GiB  1.39 GiB  6.55 GiB over (+472 %)  1.21 to 1.26 GiB",
+        "  wall time                   36.2 s      30 s  6.24 s over (+21 %)     9.1 to 10.2 s",
     ]
 
 
@@ -307,3 +310,81 @@ def test_live_line_before_the_first_cell_and_after_an_hour():
 def test_the_live_line_leaves_the_last_column_free(name, width, number, elapsed):
     progress = Progress(name=name, cell=number, total=999, elapsed_seconds=elapsed, now_bytes=1e9, peak_bytes=2e9)
     assert display_width(render_live(progress, width=width)) <= max(0, width - 1)
+
+
+def test_a_name_of_thirty_columns_is_whole_where_a_column_can_go():
+    lecture = f"lectures/{'x' * 18}.md"
+    rows = render_summary([within(lecture)], width=76, colour=False)
+    assert rows[:2] == [
+        "lecture                         verdict      peak    budget  time",
+        f"{lecture}  within   1.21 GiB  1.39 GiB  10 s",
+    ]
+    rows = render_summary([within(lecture)], width=56, colour=False)
+    assert rows[:2] == [
+        "lecture                      verdict      peak    budget",
+        "lectures...xxxxxxxxxxxxx.md  within   1.21 GiB  1.39 GiB",
+    ]
+
+
+def test_what_is_over_is_what_is_marked():
+    row = render_summary([over_by_time()], width=100, colour=True)[1]
+    marked, dim = "\x1b[31m{}\x1b[0m".format, "\x1b[2m{}\x1b[0m".format
+    texts = ("lectures/slow.md", marked("over   "), "1.21 GiB", "1.39 GiB", marked("10.04 s"), dim("3 (line 41)"))
+    assert row == "  ".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (
+            over,
+            [
+                (
+                    "if this is meant to be so: pytest --lecture-record "
+                    "lectures/programming/kesten_processes_in_depth.md, and commit the budget file"
+                )
+            ],
+        ),
+        (
+            over_by_time,
+            [
+                (
+                    "if this is meant to be so: change by hand the limit of wall time in the budget file "
+                    "linux-x86_64-cpu.toml; recording keeps it"
+                )
+            ],
+        ),
+        (lambda: replace(over_by_time(), budget=None), []),
+        (within, []),
+    ],
+)
+def test_a_limit_that_was_set_by_hand_is_changed_by_hand(make, advice):
+    assert cures(make()) == advice
+
+
+def test_the_record_has_the_source_of_the_cell_that_is_over():
+    entry = replace(over(), verdict=replace(over().verdict, source_extract="", source_line_count=0))
+    asked = []
+
+    def source_of(number):
+        asked.append(number)
+        return "\x1b[31mx = 1\x0c\n" * 99 + "y" * 5000 + "\n"
+
+    made = entry.with_source(source_of)
+    assert asked == [3]
+    assert made.verdict.source_extract == "\n".join(["\x1b[31mx = 1\x0c"] * 60)
+    assert made.verdict.source_line_count == 100
+    assert render_failure(made, width=80).split("\n")[3:15] == [
+        *(f"  {number:>4} | x = 1\\x0c" for number in range(88, 98)),
+        "       | [... 90 more lines of the cell ...]",
+        "",
+    ]
+    (long,) = entry.with_source(lambda _: "y" * 5000).verdict.source_extract.split("\n")
+    assert len(long) == 400
+    stored = loads(dumps(StoredRun(run=made.run, verdict=made.verdict)))
+    assert stored.verdict == made.verdict
+
+
+@pytest.mark.parametrize("make", [within, failed])
+def test_other_verdicts_take_no_source(make):
+    assert make().with_source(lambda number: f"cell {number}") == make()

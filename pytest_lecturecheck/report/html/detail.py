@@ -11,7 +11,7 @@ from pytest_lecturecheck.figure import format_figure
 from pytest_lecturecheck.metric import Measurement, Unavailable
 from pytest_lecturecheck.report.devices import device_lines
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.exceeded import seen_range
+from pytest_lecturecheck.report.exceeded import comparison_title, cures, over_text, seen_range
 from pytest_lecturecheck.report.figures import NO_FIGURE, changes_since_recording, limit_unit, method_text
 from pytest_lecturecheck.report.frames import condense_traceback
 from pytest_lecturecheck.report.text import cut, one_line, plain
@@ -67,6 +67,7 @@ class Detail:
         source: source of that cell, with the failing line marked.
         evidence: what the diagnosis rests on.
         advice: what to do.
+        held_title: what the run was held against, and when that was recorded.
         blocks: traceback, stack, last words, output.
         held: everything that was held against a limit.
         figures: every measurement of the lecture with how it was had.
@@ -83,6 +84,7 @@ class Detail:
     source: tuple[SourceLine, ...]
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
+    held_title: str
     blocks: tuple[Block, ...]
     held: tuple[Held, ...]
     figures: tuple[tuple[str, str, str], ...]
@@ -102,7 +104,8 @@ def detail_of(entry: Entry) -> Detail:
         cell=_cell_text(entry),
         source=tuple(_source(entry)),
         evidence=_texts(cause.evidence) if cause is not None else (),
-        advice=_texts(cause.advice) if cause is not None else (),
+        advice=(*(_texts(cause.advice) if cause is not None else ()), *cures(entry)),
+        held_title=comparison_title(entry),
         blocks=tuple(_blocks(entry)),
         held=tuple(_held(entry)),
         figures=tuple(_figures(entry)),
@@ -135,15 +138,18 @@ def _cell_text(entry: Entry) -> str:
 
 
 def _source(entry: Entry) -> Iterator[SourceLine]:
-    evidence, cell, marked = entry.run.evidence, entry.focus, entry.failing_line_in_cell
-    if evidence is None or cell is None or not evidence.source.strip():
+    cell, marked = entry.focus, entry.failing_line_in_cell
+    if cell is None or not entry.source.strip():
         return
     first = cell.line or 1
-    rows = plain(evidence.source).rstrip("\n").split("\n")
+    rows = plain(entry.source).rstrip("\n").split("\n")
     start = max(0, min((marked or 1) - _BLOCK_LINES // 2, len(rows) - _BLOCK_LINES))
     for offset, row in enumerate(rows[start : start + _BLOCK_LINES], start=start):
         text = cut(row, 1, _BLOCK_CHARS)
         yield SourceLine(number=str(first + offset), text=text, is_marked=offset + 1 == marked)
+    left_out = max(len(rows), entry.verdict.source_line_count) - start - _BLOCK_LINES
+    if left_out > 0:
+        yield SourceLine(number="", text=f"[... {left_out} more lines of the cell ...]", is_marked=False)
 
 
 def _blocks(entry: Entry) -> Iterator[Block]:
@@ -190,7 +196,7 @@ def _held_metric(entry: Entry, item: Comparison) -> Held:
         name=metric.label,
         measured=shown,
         limit=shown_limit,
-        kind=item.kind.value,
+        kind=over_text(item),
         tone=_held_tone(item.kind),
         seen=seen,
     )

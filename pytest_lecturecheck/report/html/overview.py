@@ -10,9 +10,16 @@ from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.concurrency import concurrency_groups
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import NO_FIGURE, plural
+from pytest_lecturecheck.report.figures import plural
 from pytest_lecturecheck.report.html.tones import verdict_tone
-from pytest_lecturecheck.report.summary import cell_text, count_text, peak_and_limit, remark_groups, replication_line
+from pytest_lecturecheck.report.summary import (
+    cell_text,
+    count_text,
+    peak_and_limit,
+    remark_groups,
+    replication_line,
+    time_and_limit,
+)
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
@@ -50,7 +57,9 @@ class Row:
         peak: peak footprint.
         limit: the limit it is held against.
         bar: both as a bar, or ``None`` where nothing was measured.
+        is_peak_over: whether the peak is over a limit.
         time: wall time.
+        time_limit: the limit that the wall time is over, or an empty string.
         cell: heaviest cell.
         order: what it can be sorted by: failing first (0 or 1), peak, seconds, share of the limit.
     """
@@ -63,7 +72,9 @@ class Row:
     peak: str
     limit: str
     bar: Bar | None
+    is_peak_over: bool
     time: str
+    time_limit: str
     cell: str
     order: tuple[int, float, float, float]
 
@@ -157,6 +168,7 @@ def _sentence(count: int, failed: int) -> str:
 def _row(number: int, entry: Entry) -> Row:
     peak, limit = peak_and_limit(entry)
     tone, limit_bytes = verdict_tone(entry.verdict), entry.limit_bytes
+    time, time_limit = time_and_limit(entry)
     share = _peak(entry) / limit_bytes if limit_bytes else 0.0
     return Row(
         number=number,
@@ -167,7 +179,9 @@ def _row(number: int, entry: Entry) -> Row:
         peak=peak,
         limit=limit,
         bar=_budget_bar(entry),
-        time=format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE,
+        is_peak_over=Metric.PEAK_FOOTPRINT in entry.exceeded,
+        time=time,
+        time_limit=time_limit,
         cell=cell_text(entry.run.heaviest_cell()),
         order=(0 if entry.verdict.failed else 1, _peak(entry), entry.wall_seconds, share),
     )
