@@ -38,9 +38,9 @@ demo: $(VENV)/.installed-fixtures
 	done; \
 	exit $$status
 
-# Two at a time: most of it waits for kernels.
+# Two at a time: most of it waits for kernels. The tests of a file share sessions, and so stay together.
 test: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n 2 -m "not slurm" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm" $(ARGS)
 
 test-slurm: $(VENV)/.installed-tests
 	@status=0; \

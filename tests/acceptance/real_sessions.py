@@ -123,7 +123,16 @@ class Desk:
         report, junit = self.folder / "report.json", self.folder / "junit.xml"
         for left in (report, junit):
             left.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", f"--lecture-platform={PLATFORM}", f"--lecture-report={report}"]
+        # The tests' own plugins have no part in a user's session, and take a second to load.
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:hypothesispytest",
+            f"--lecture-platform={PLATFORM}",
+            f"--lecture-report={report}",
+        ]
         done = subprocess.run(
             [*before, *command, *args],
             cwd=self.folder / cwd,

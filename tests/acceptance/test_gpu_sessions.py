@@ -140,8 +140,8 @@ def test_a_profile_divides_the_card_and_keeps_compiled_programs(card):
         "MINE": "true",
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.30",
     }
-    cache = card.desk.folder / ".lecturecheck" / "jax-cache"
-    assert run["cells"][0]["output_extract"] == f"['0.30', '{cache}', 'off', 'true']\n"
+    # What the kernel was given is the whole path; what is kept of its output does not tell where this machine has it.
+    assert run["cells"][0]["output_extract"] == "['0.30', './.lecturecheck/jax-cache', 'off', 'true']\n"
 
 
 def test_a_card_that_cannot_be_used_is_told_of_once(card):

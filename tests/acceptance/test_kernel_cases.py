@@ -33,6 +33,7 @@ def test_a_kernel_that_is_not_installed(session):
     assert session.statuses("C01/good.ipynb") == ["ok"]
 
 
+@pytest.mark.usefixtures("session")
 def test_another_kernel_instead_of_the_one_that_is_not_installed(desk):
     session = desk.pytest("--lecture-budget", "--lecture-kernel=python3", "C01/gone.ipynb")
     assert (session.code, session.outcomes()) == (0, {"passed": 1})

@@ -81,6 +81,7 @@ def test_built_copies_are_no_lectures(session):
     assert [name for name in session.runs if name.startswith("A10/")] == ["A10/lecture.ipynb"]
 
 
+@pytest.mark.usefixtures("session")
 def test_a_copy_that_is_named_is_collected(desk):
     named = "A10/_build/jupyter_execute/lecture.ipynb"
     assert desk.node_ids(named) == [f"{named}::lecture"]
@@ -136,10 +137,10 @@ def test_both_forms_of_tags(session):
     assert session.findings("B04/tag_not_raising.md") == ["the cell is tagged raises-exception and raised nothing"]
 
 
-def test_an_exception_that_did_not_come_fails_where_that_is_asked_for(desk):
-    desk.budgets({"B04/tag_not_raising.md": '"1 GiB"'})
-    session = desk.pytest("--lecture-budget", "--lecture-strict", "B04/tag_not_raising.md")
-    (desk.folder / "lecture-budgets" / f"{PLATFORM}.toml").unlink()
+def test_an_exception_that_did_not_come_fails_where_that_is_asked_for(own_desk):
+    own_desk.put("B04")
+    own_desk.budgets({"B04/tag_not_raising.md": '"1 GiB"'})
+    session = own_desk.pytest("--lecture-budget", "--lecture-strict", "B04/tag_not_raising.md")
     assert session.code == 1
     assert "the cell is tagged raises-exception and raised nothing" in session.failure("B04/tag_not_raising.md")
 

@@ -34,7 +34,7 @@ def run(bench, folder, cells, *sources, read=None, **settings):
         tracing = replace(tracing, read=read)
     bench._bench._ports = bench._real_ports
     layer = replace(DEFAULTS, **{"timeout_seconds": 60.0, **settings})
-    return bench._bench.run(made, layer, 1, OWN, tracing)
+    return bench._bench.run(made, layer, 1, OWN, tracing=tracing)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,12 @@ METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3", "langu
 
 
 @pytest.fixture(autouse=True)
+def few_plugins(monkeypatch):
+    """Keep the tests' own plugins, which take a second to load, out of sessions in processes of their own."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+
+
+@pytest.fixture(autouse=True)
 def own_leases(monkeypatch, tmp_path_factory):
     """Keep sessions of other tests from waiting for this one's lectures."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
