@@ -21,6 +21,7 @@ from pytest_lecturecheck.kernel.attached import Attached, launch
 from pytest_lecturecheck.kernel.barrier import Seat
 from pytest_lecturecheck.kernel.client import Reply, Request
 from pytest_lecturecheck.kernel.device_book import CellDevices, DeviceBook
+from pytest_lecturecheck.kernel.gathering import cell_facts, machine_facts
 from pytest_lecturecheck.kernel.launch import make_shared_folder
 from pytest_lecturecheck.kernel.observations import (
     cell_error,
@@ -308,31 +309,13 @@ class _LectureRun:
     def _evidence(
         self, cell: Cell | None, measured: CellReadings | None = None, seen: CellDevices | None = None
     ) -> Evidence:
-        machine, attached = self.plan.machine, self.attached
+        attached = self.attached
         snapshot = attached.probe.snapshot() if attached is not None else None
-        peak, faults = _value(measured, Metric.PEAK_FOOTPRINT), _value(measured, Metric.MAJOR_FAULTS)
         evidence = Evidence(
-            cell_number=cell.number if cell is not None else None,
-            line=cell.line if cell is not None else None,
-            source=cell.source if cell is not None else "",
-            wall_seconds=_value(measured, Metric.WALL),
-            cpu_seconds=_value(measured, Metric.CPU),
-            major_faults_count=None if faults is None else round(faults),
-            peak_footprint_bytes=None if peak is None else round(peak),
-            last_footprint_bytes=snapshot.footprint_bytes if snapshot is not None else None,
-            last_footprint_age_seconds=snapshot.age_seconds if snapshot is not None else None,
-            available_memory_bytes=self.ports.available_memory(),
-            limit_memory_bytes=machine.usable_memory_bytes,
-            limit_source=machine.usable_memory_source,
-            swap_bytes=machine.swap_bytes,
-            machine=machine.architecture,
-            load_average=self.ports.read_load_average(),
-            core_count=machine.core_count,
+            **cell_facts(cell, measured, seen, self.cells),
+            **machine_facts(self.plan.machine, self.ports, snapshot),
             shadowing_files=find_shadowing_files(self._folder()),
-            swap_growth_bytes=self._swap_growth(cell, measured),
             devices=self.devices.snapshot(),
-            allocators=seen.allocators if seen is not None else (),
-            compilation=seen.compilation if seen is not None else None,
             environment=dict(self.plan.environment),
             lecture=self.plan.shown_name,
             session_kernel_count=self.plan.kernel_count,
@@ -347,14 +330,6 @@ class _LectureRun:
             **attached.cap_facts,
             **attached.exit_facts,
         )
-
-    def _swap_growth(self, cell: Cell | None, measured: CellReadings | None) -> int | None:
-        """Give how far swap rose above the highest that the cell before had seen: no more than it rose in this cell."""
-        peak = _value(measured, Metric.PEAK_SWAP)
-        if cell is None or peak is None:
-            return None
-        earlier = [found.value for run in self.cells if (found := run.measured(Metric.PEAK_SWAP)) is not None]
-        return max(0, round(peak - (earlier[-1] if earlier else 0)))
 
     # -- end ----------------------------------------------------------------------------------------------------------
 
@@ -427,8 +402,3 @@ def _figures(measured: CellReadings, seen: CellDevices, attached: Attached) -> d
         "start_footprint_bytes": measured.start_footprint_bytes,
         "output_extract": attached.client.text.text,
     }
-
-
-def _value(measured: CellReadings | None, metric: Metric) -> float | None:
-    reading = measured.readings.get(metric) if measured is not None else None
-    return getattr(reading, "value", None)
