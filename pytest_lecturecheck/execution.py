@@ -273,14 +273,7 @@ def unreadable_run(name: str, platform: str, machine: Machine, reason: str) -> R
 
 def refused_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
     """Give the record of a lecture that was not started, because the machine cannot hold it."""
-    return Run(
-        lecture=lecture.name,
-        platform=platform,
-        machine=machine,
-        outcome=Outcome.REFUSED,
-        reason=reason,
-        findings=lecture.findings,
-    )
+    return replace(skipped_run(lecture, platform, machine, reason), outcome=Outcome.REFUSED)
 
 
 def waiting_progress(lecture: Lecture, reason: str) -> Progress:

@@ -11,7 +11,7 @@ import contextlib
 import datetime as dt
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -212,34 +212,30 @@ def find_session(folder: Path, reference: str) -> tuple[KeptSession, tuple[str, 
     return read_session(found[0]), ()
 
 
-def _counted_back(folder: Path, files: Sequence[Path], back: int) -> tuple[KeptSession, tuple[str, ...]]:
-    faults = []
+def _newest_first(files: Sequence[Path], faults: list[str]) -> Iterator[KeptSession]:
+    """Read sessions from the last one back; what cannot be read goes to ``faults``, a newer file is an error."""
     for path in reversed(files):
         try:
-            session = read_session(path)
+            yield read_session(path)
         except NewerRunFileError:
             raise
         except RunFileError as error:
             faults.append(str(error))
-            continue
-        if back == 0:
+
+
+def _counted_back(folder: Path, files: Sequence[Path], back: int) -> tuple[KeptSession, tuple[str, ...]]:
+    faults: list[str] = []
+    for position, session in enumerate(_newest_first(files, faults)):
+        if position == back:
             return session, tuple(faults)
-        back -= 1
     readable = len(files) - len(faults)
     msg = f"{folder}: only {readable} kept session{'' if readable == 1 else 's'} can be read: there is none so far back"
     raise RunFileError("\n".join([msg, *faults]))
 
 
 def _at_commit(files: Sequence[Path], commit: str) -> tuple[KeptSession, tuple[str, ...]] | None:
-    faults = []
-    for path in reversed(files):
-        try:
-            session = read_session(path)
-        except NewerRunFileError:
-            raise
-        except RunFileError as error:
-            faults.append(str(error))
-            continue
+    faults: list[str] = []
+    for session in _newest_first(files, faults):
         if session.commit.startswith(commit):
             return session, tuple(faults)
     return None

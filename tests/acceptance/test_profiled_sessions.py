@@ -1,8 +1,5 @@
 """Sessions with --lecture-profile: cells that were named, and cells over their limits."""
 
-import pytest
-
-pytest.importorskip("jax")
 SET_UP = """
     import jax, jax.numpy as jnp
     step = jax.jit(lambda a: a + 1)
