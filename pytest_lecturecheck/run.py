@@ -120,8 +120,8 @@ class CellRun:
     def placed(self, started_seconds: float) -> CellRun:
         """Give the cell with its place in the run's time: its start, and its end by its wall time."""
         wall = self.measured(Metric.WALL)
-        ended_seconds = None if wall is None else round(started_seconds + wall.value, 3)
-        return replace(self, started_seconds=round(started_seconds, 3), ended_seconds=ended_seconds)
+        ended_seconds = None if wall is None else round(started_seconds + wall.value, 6)
+        return replace(self, started_seconds=round(started_seconds, 6), ended_seconds=ended_seconds)
 
     @property
     def raised_bytes(self) -> int | None:

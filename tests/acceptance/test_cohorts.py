@@ -107,7 +107,9 @@ def test_numbers_of_kernels_take_the_place_of_the_lecture(own_desk):
     assert max(peaks) < together["value"] <= together.get("high", together["value"])
     assert together.get("high", together["value"]) == pytest.approx(sum(peaks), rel=0.02)
     assert together["value"] > 1.8 * values(alone)["peak_footprint_bytes"]
-    assert values(both)["wall_seconds"] >= max(values(member)["wall_seconds"] for member in both["members"])
+    # Ends of cells are kept to the microsecond.
+    longest = max(values(member)["wall_seconds"] for member in both["members"])
+    assert values(both)["wall_seconds"] >= longest - 1e-5
     assert values(both)["cpu_seconds"] == pytest.approx(
         sum(values(member)["cpu_seconds"] for member in both["members"])
     )
