@@ -19,6 +19,7 @@ from typing import Any, Final
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.kept import KeptRun, KeptSession
 from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.store._plausible import check_numbers
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.runs import (
     NewerRunFileError,
@@ -133,10 +134,12 @@ def _kept_from_dict(plain: object, position: int) -> KeptRun:
         msg = f"run {position}: it has no verdict; expected a document of a session"
         raise RunFileError(msg)
     seconds = plain.get("seconds", 0.0)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or abs(seconds) > _MOST_SECONDS:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not abs(seconds) <= _MOST_SECONDS:
         msg = f"run {position}: seconds {seconds!r:.80} is not a number of seconds"
         raise RunFileError(msg)
     run, verdict = run_from_dict(plain["run"]), verdict_from_dict(plain["verdict"])
+    check_numbers(run, f"run {position}")
+    check_numbers(verdict, f"run {position}: verdict")
     return KeptRun(run=run, verdict=verdict, seconds=float(seconds))
 
 

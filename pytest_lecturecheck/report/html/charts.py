@@ -87,7 +87,8 @@ def _value(cell: CellRun, metric: Metric) -> float:
 
 
 def _permille(part: float, whole: float) -> int:
-    return max(0, min(_PERMILLE, round(_PERMILLE * part / whole))) if whole > 0 else 0
+    # What is no part of the whole (a file that was written by hand) must not become too large a number.
+    return round(_PERMILLE * (max(0.0, min(part, whole)) / whole)) if whole > 0 else 0
 
 
 def _band(cell: CellRun, focus: CellRun | None) -> list[Any]:
