@@ -33,8 +33,7 @@ demo: $(VENV)/.installed-fixtures
 		--lecture-report $(DEMO)/report.json --lecture-report $(DEMO)/report.md \
 		--lecture-report $(DEMO)/report.html $(ARGS) fixtures/ || status=$$?; \
 	for report in $(DEMO)/report.json $(DEMO)/report.md $(DEMO)/report.html; do \
-		if [ -f "$$report" ]; then echo "report: $(CURDIR)/$$report"; \
-		else echo "report: $$report was not written"; [ "$$status" -ne 0 ] || status=1; fi; \
+		if [ ! -f "$$report" ]; then echo "report: $$report was not written"; [ "$$status" -ne 0 ] || status=1; fi; \
 	done; \
 	exit $$status
 
