@@ -5,10 +5,10 @@ from importlib.util import find_spec
 import pytest
 
 if find_spec("hypothesis") is not None:
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 
-    # Nothing is timed here: a busy machine must not fail a property.
-    settings.register_profile("untimed", deadline=None)
+    # Nothing is timed here: a busy machine must not fail a property, nor slow examples of one.
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("untimed")
 
 

@@ -80,10 +80,8 @@ class KernelLoop:
 
     def _wait(self, future: concurrent.futures.Future[T]) -> T:
         while True:
-            try:
-                return future.result(timeout=_POLL_SECONDS)
-            except concurrent.futures.TimeoutError:
-                # A TimeoutError of the coroutine itself is a result.
-                if future.done():
-                    raise
+            concurrent.futures.wait([future], timeout=_POLL_SECONDS)
+            # Asked for without a limit: a TimeoutError is then the coroutine's own, not one of waiting.
+            if future.done():
+                return future.result()
             self._on_wait()

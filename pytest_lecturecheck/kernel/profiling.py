@@ -30,7 +30,7 @@ from pytest_lecturecheck.run import CellRun, CellStatus
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 300.0
 """What a cell has set going must end, and a trace of a million events takes ten seconds to write."""
-_STUCK_SECONDS: Final = 10.0
+_STUCK_SECONDS: Final = 30.0
 _ANSWER_FILE: Final = "profile-answer"
 _ANSWER_BYTES: Final = 4096
 _ERROR_CHARS: Final = 300

@@ -41,7 +41,7 @@ from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings
 from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, Outcome, Run
 
-_INTERRUPT_GRACE_SECONDS: Final = 3.0
+_INTERRUPT_GRACE_SECONDS: Final = 5.0
 _PROGRESS_SECONDS: Final = 0.5
 _START_TRIES: Final = 2
 

@@ -25,8 +25,12 @@ _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
 _LONGEST_BYTES: Final = 64 * 1024
 _FRAMES: Final = 60
 _TEXT_CHARS: Final = 160
-_ROUNDS: Final = 20
+_ANSWER_SECONDS: Final = 5.0
+"""On a busy machine a process may wait for seconds before it sees a signal."""
 _ROUND_SECONDS: Final = 0.015
+_STILL_ROUNDS: Final = 10
+_WHOLE: Final = re.compile(rb"(?: in _run_module_as_main|  \.\.\.)\n\Z")
+"""The outermost frame of a program that was started as a module, or faulthandler's mark of a stack cut off."""
 _CAUGHT: Final = re.compile(r"^SigCgt:\s*([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -87,14 +91,22 @@ async def ask_stack(pid: int, offer: StackOffer, path: Path) -> str:
         os.kill(pid, offer.signal)
     except OSError:
         return ""
-    text = b""
-    for _ in range(_ROUNDS):
+    return (await _read_answer(path, known)).decode(errors="replace")
+
+
+async def _read_answer(path: Path, known: int) -> bytes:
+    """Wait until an answer is there and whole: faulthandler writes it bit by bit, and may be held up meanwhile."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + _ANSWER_SECONDS
+    text, still_rounds = b"", 0
+    while clock() < deadline:
         await asyncio.sleep(_ROUND_SECONDS)
         latest = read_private_file(path, _LONGEST_BYTES)[known:]
-        if latest and latest == text:
-            break
+        still_rounds = still_rounds + 1 if latest == text else 0
         text = latest
-    return text.decode(errors="replace")
+        if text and (_WHOLE.search(text) or still_rounds >= _STILL_ROUNDS):
+            break
+    return text
 
 
 def _is_in_place(pid: int, offer: StackOffer, path: Path) -> bool:

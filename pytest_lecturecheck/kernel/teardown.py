@@ -19,8 +19,12 @@ FindMarked = Callable[[str], Iterable[int]]
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _KILL_ROUNDS: Final = 50
+_KILL_SECONDS: Final = 10.0
+"""A killed process has to be given a core before it is gone."""
 _ROUND_SECONDS: Final = 0.02
 _GRACE_ROUNDS: Final = 15
+_BUSY_GRACE_SECONDS: Final = 5.0
+"""How long a helper that is not asleep may take: it is about to end, and a busy machine lets it wait."""
 _REAP_SECONDS: Final = 5.0
 
 
@@ -55,10 +59,11 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     if not kernel.provisioner.ended.done():
         # A keeper ends its kernel in order; killed itself, it would leave that behind.
         await kernel.provisioner.launch.stop()
-    for _ in range(_KILL_ROUNDS):
-        found = _living(kernel, find_marked, suspects)
-        if not found:
-            break
+    clock = asyncio.get_running_loop().time
+    round_count, deadline = 0, clock() + _KILL_SECONDS
+    # Rounds count as well: where this process was held up itself, time alone would leave none.
+    while (found := _living(kernel, find_marked, suspects)) and (round_count < _KILL_ROUNDS or clock() < deadline):
+        round_count += 1
         for process in found:
             if process.pid != kernel_pid and process.pid not in leftovers:
                 leftovers[process.pid] = _describe(process)
@@ -74,10 +79,20 @@ async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked) -> None:
     """Give helper processes that end by themselves with the kernel (multiprocessing's resource tracker) the time to."""
     if not kernel.provisioner.ended.done():
         return
-    for _ in range(_GRACE_ROUNDS):
-        if not _living(kernel, find_marked, set()):
+    clock = asyncio.get_running_loop().time
+    round_count, deadline = 0, clock() + _BUSY_GRACE_SECONDS
+    while living := _living(kernel, find_marked, set()):
+        if round_count >= _GRACE_ROUNDS and (clock() >= deadline or all(map(_is_asleep, living))):
             return
+        round_count += 1
         await asyncio.sleep(_ROUND_SECONDS)
+
+
+def _is_asleep(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() in {psutil.STATUS_SLEEPING, psutil.STATUS_IDLE})
+    except psutil.Error:
+        return True
 
 
 def _living(kernel: Kernel, find_marked: FindMarked, suspects: set[int]) -> list[psutil.Process]:

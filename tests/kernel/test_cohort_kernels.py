@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
 
 import pytest
@@ -191,15 +192,36 @@ def test_every_kernel_knows_its_place_among_its_like(bench):
     assert run.cell_run_count == 2
 
 
+# The small one holds its memory until the large one, which comes second, is gone.
+TAKE_LITTLE = """
+import pathlib, time
+x = b'1' * (100 * 1024**2)
+pathlib.Path("small").touch()
+while not pathlib.Path("large").exists():
+    time.sleep(0.01)
+while pathlib.Path("/proc", pathlib.Path("large").read_text()).exists():
+    time.sleep(0.01)
+"""
+TAKE_MUCH = """
+import os, pathlib, time
+while not pathlib.Path("small").exists():
+    time.sleep(0.01)
+pathlib.Path("new").write_text(str(os.getpid()))
+pathlib.Path("new").rename("large")
+x = b'1' * (340 * 1024**2)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_two_real_kernels_that_exhaust_the_machine_together_cost_the_larger_one_its_life(bench):
     workbench, machine = bench._bench, bench._bench._machine
     reserve = max(256 * MIB, round(machine.usable_memory_bytes * 0.05))
     # Each alone has room enough.
     workbench._ports = replace(bench._real_ports, available_memory=lambda: reserve + 450 * MIB)
-    take = "import time\nx = b'1' * ({size} * 1024**2)\ntime.sleep(3)"
     made = [
-        replace(lecture(bench.folder, "import time; time.sleep(0.3)", take.format(size=size)), name=f"{size}.md")
-        for size in (100, 340)
+        replace(lecture(bench.folder, "x = 1", take), name=f"{name}.md")
+        for name, take in (("small", TAKE_LITTLE), ("large", TAKE_MUCH))
     ]
     spec = CohortSpec(name="mix", lectures=tuple(item.name for item in made))
     jobs = [KernelJob(lecture=item, settings=DEFAULTS) for item in made]

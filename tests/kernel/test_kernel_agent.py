@@ -66,11 +66,6 @@ def test_exit_handlers_of_the_lecture_run(bench, tmp_path):
     assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "done"
 
 
-def test_an_exit_handler_without_end_does_not_hold_the_session(bench):
-    run = bench.run("import atexit, time\natexit.register(time.sleep, 600)")
-    assert run.outcome is Outcome.COMPLETED
-
-
 def test_what_ran_in_the_kernel(bench):
     run = bench.run("import numpy\nimport psutil")
     assert run.software.packages["numpy"]

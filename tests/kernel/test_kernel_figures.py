@@ -41,7 +41,7 @@ def test_cells_report_by_message_and_by_call(bench):
     run = bench.run(
         BY_MESSAGE % {"speedup": 3, "time": RICH},
         "import numpy as np\n"
-        + BY_CALL % "speedup=np.float32(3.5), distance=dict(value=np.array(0.25), better='lower')",
+        + BY_CALL % "draws=np.int64(200), speedup=np.float32(3.5), distance=dict(value=np.array(0.25), better='lower')",
         "print('nothing')",
     )
     assert (run.outcome, run.findings) == (Outcome.COMPLETED, ())
@@ -51,11 +51,13 @@ def test_cells_report_by_message_and_by_call(bench):
             "time": Figure(name="time", value=1e-15, unit="s", better=Better.LOWER),
         },
         {
+            "draws": Figure(name="draws", value=200),
             "speedup": Figure(name="speedup", value=3.5),
             "distance": Figure(name="distance", value=0.25, better=Better.LOWER),
         },
         {},
     ]
+    assert repr(run.figures["draws"].value) == "200"
     assert (run.figures["speedup"].value, run.reporting_cell("speedup").number) == (3.5, 2)
     assert run.reporting_cell("time").number == 1
     assert run.reporting_cell("unknown") is None
@@ -144,6 +146,17 @@ def test_what_the_call_is_given_never_fails_the_lecture(bench):
 )
 def test_what_cannot_be_used_is_a_finding(payload, fault):
     assert read(payload) == ({}, [fault])
+
+
+def test_whole_numbers_stay_whole():
+    figures, _ = read({"a": 200, "b": 200.0, "c": -(2**53), "d": 2**53 + 1, "e": {"value": 7}})
+    assert [repr(figure.value) for figure in figures.values()] == [
+        "200",
+        "200.0",
+        "-9007199254740992",
+        "9007199254740992.0",
+        "7",
+    ]
 
 
 def test_one_fault_leaves_the_other_figures():

@@ -9,7 +9,7 @@ from pytest_lecturecheck.run import CellStatus, Outcome
         ("os.abort", "the kernel was ended by signal 6 after the last cell, while its exit handlers ran"),
         (
             "lambda: __import__('time').sleep(60)",
-            "the exit handlers of the kernel did not end within 2 s; it was killed",
+            "the exit handlers of the kernel did not end within 10 s; it was killed",
         ),
     ],
 )
