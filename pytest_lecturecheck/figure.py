@@ -27,6 +27,8 @@ _KEPT_DIGITS: Final = 4
 _ALL_DIGITS: Final = 17
 _PLAIN_LOWEST: Final = 1e3
 _PLAIN_HIGHEST: Final = 1e6
+MOST_WHOLE: Final = 2**53
+"""Whole numbers up to here mean the same to all readers of JSON and TOML."""
 
 
 class Better(StrEnum):
@@ -43,7 +45,7 @@ class Figure:
 
     Attributes:
         name: its name; lower-case letters, digits and underscores.
-        value: its value, finite.
+        value: its value, finite; an ``int`` where the lecture reported a whole number as one.
         unit: its unit as the lecture wrote it, or an empty string.
         better: in which direction it is better, or ``None`` where the lecture does not say.
     """
@@ -94,17 +96,19 @@ def round_figure(value: float, better: Better | None = None) -> float:
     Give a value as a budget file keeps it: four significant digits.
 
     Where the lecture says which direction is better, it is rounded the other way, so that the figure as printed would
-    do as a limit. Rounding once more changes nothing.
+    do as a limit. Rounding once more changes nothing. A whole number stays one.
     """
     rounding = {Better.HIGHER: ROUND_FLOOR, Better.LOWER: ROUND_CEILING, None: ROUND_HALF_EVEN}[better]
     # From the shortest decimal that means this float: 0.1 is to stay 0.1.
     rounded = float(Context(prec=_KEPT_DIGITS, rounding=rounding).create_decimal(Decimal(repr(float(value)))))
-    return rounded if math.isfinite(rounded) else value
+    if not math.isfinite(rounded):
+        return value
+    return int(rounded) if isinstance(value, int) else rounded
 
 
 def _with_digits(value: float, unit: str, digits: int) -> str:
-    value += 0.0  # minus zero is zero
-    shown = f"{value:.{digits}g}"
+    # Minus zero is zero.
+    shown = str(value) if isinstance(value, int) and abs(value) <= MOST_WHOLE else f"{value + 0.0:.{digits}g}"
     if "e" in shown and _PLAIN_LOWEST <= abs(value) < _PLAIN_HIGHEST:
         # 2999 is 3e+03 to three digits, and nobody would write that.
         shown = f"{value:.{max(digits, len(str(int(abs(value)))))}g}"

@@ -6,12 +6,14 @@ It is loaded inside lectures' kernels: nothing but the standard library, and not
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_lecturecheck.figure import DISPLAY_ID, MIME_TYPE
+from pytest_lecturecheck.figure import DISPLAY_ID, MIME_TYPE, MOST_WHOLE
 
 _SHOWN_CHARS: Final = 100
 
@@ -43,6 +45,10 @@ def _plain(value: object) -> object:
 
 def _number(value: Any) -> float | str:
     """Give a number that JSON has, or a text that says what was there instead."""
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        # Whole numbers of any library.
+        if not isinstance(value, bool) and abs(whole := operator.index(value)) <= MOST_WHOLE:
+            return whole
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_lecturecheck.figure import MIME_TYPE, MOST_FIGURES, NAME, UNIT, Better, Figure
+from pytest_lecturecheck.figure import MIME_TYPE, MOST_FIGURES, MOST_WHOLE, NAME, UNIT, Better, Figure
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.lecture.model import Cell
 
@@ -106,6 +106,8 @@ def _read_figure(name: object, reported: object) -> Figure:
 
 def _read_value(name: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) <= MOST_WHOLE:
+            return value
         try:
             number = float(value)
         except OverflowError:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.budget import HeavyCell, MetricBudget
 from pytest_lecturecheck.errors import UnitError
-from pytest_lecturecheck.figure import UNIT
+from pytest_lecturecheck.figure import MOST_WHOLE, UNIT
 from pytest_lecturecheck.metric import Method, Metric, Unit
 from pytest_lecturecheck.store._toml_text import quote
 from pytest_lecturecheck.units import parse_duration, parse_size
@@ -25,7 +25,6 @@ PACKAGE: Final = re.compile(r"([A-Za-z0-9._-]+)==(.*)", re.DOTALL)
 # Nothing runs without these, so a limit of zero is a slip of the pen; "no swap" or "no GPU" are real limits.
 _NEVER_ZERO: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.WALL, Metric.CPU})
 _LONGEST_SHOWN: Final = 60
-_LARGEST_WHOLE: Final = 2**53
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -109,8 +108,8 @@ def read_figures(metric: Metric, value: object) -> tuple[float, ...]:
 def read_finite(value: object) -> float:
     """Read a number of either sign."""
     # A whole number beyond this has digits that a float would lose without a word.
-    if type(value) is int and abs(value) <= _LARGEST_WHOLE:
-        return float(value)
+    if type(value) is int and abs(value) <= MOST_WHOLE:
+        return value
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise _fault(value, "a finite number without quotes, for example 1.5 or 1e-12")

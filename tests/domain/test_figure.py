@@ -26,6 +26,10 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
         (-0.25, "s", "-0.25 s"),
         (12345.0, "MiB", "12345 MiB"),
         (1.0, "%", "1 %"),
+        (200, "draws", "200 draws"),
+        (1_234_567, "", "1234567"),
+        (0, "", "0"),
+        (10**30, "", "1e+30"),
     ],
 )
 def test_figures_as_people_read_them(value, unit, text):
@@ -72,10 +76,12 @@ def test_rounding_goes_to_the_safe_side_and_stays(value, better):
         (0.1, Better.LOWER, 0.1),
         (0.0, Better.HIGHER, 0.0),
         (1.7976931348623157e308, Better.LOWER, 1.7976931348623157e308),
+        (200, None, 200),
+        (123_456, Better.LOWER, 123_500),
     ],
 )
 def test_rounded_figures(value, better, rounded):
-    assert round_figure(value, better) == rounded
+    assert repr(round_figure(value, better)) == repr(rounded)
 
 
 @pytest.mark.parametrize(
