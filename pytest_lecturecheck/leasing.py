@@ -6,21 +6,21 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.admission import Capacity, Demand, NeverFits, Waits
 from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.demand import demand_of
 from pytest_lecturecheck.device import Device
 from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease.folder import default_folder
-from pytest_lecturecheck.lease.ledger import Lease, Ledger
 from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.ordering import order
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.units import MIB
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.lease.ledger import Lease, Ledger
 
 _RESERVE_FRACTION: Final = 0.05
 _LEAST_RESERVE_BYTES: Final = 256 * MIB
@@ -164,7 +164,7 @@ class LeaseDesk:
         try:
             ledger = self._open()
             found = ledger.acquire(demand, on_wait=tell)
-            if isinstance(found, Lease):
+            if found is not None and not isinstance(found, NeverFits):
                 return Held(lease=found, _ledger=ledger)
             if isinstance(found, NeverFits) and self._is_strict:
                 return Held(refusal=found.reason)
@@ -174,11 +174,15 @@ class LeaseDesk:
             # Two sessions at once may then take more than there is; that is no reason to run nothing.
             self._is_on = False
             return Held(warning=f"lectures at once do not wait for each other: {exc}")
-        lease = alone if isinstance(alone, Lease) else None
+        lease = None if isinstance(alone, NeverFits) else alone
         return Held(lease=lease, warning=f"it runs alone: {reason}", _ledger=ledger)
 
     def _open(self) -> Ledger:
         if self._ledger is None:
+            # Nobody takes a lease who only collects, or hands lectures to workers.
+            from pytest_lecturecheck.lease.folder import default_folder  # noqa: PLC0415 - see above
+            from pytest_lecturecheck.lease.ledger import Ledger  # noqa: PLC0415 - see above
+
             self._ledger = Ledger(default_folder(os.environ), self.capacity)
         return self._ledger
 
@@ -198,6 +202,8 @@ def plan_order(budgets: Sequence[LectureBudget | None], capacity: Capacity, work
         capacity: what all together may take; the same for all processes that have to come to the same order.
         worker_count: how many run at once.
     """
+    from pytest_lecturecheck.ordering import order  # noqa: PLC0415 - only workers plan
+
     plain = RunSettings()
     demands = [
         demand_of(budget, plain, capacity, worker_count, core_count=min(capacity.core_count, recorded_cores(budget)))

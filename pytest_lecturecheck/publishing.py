@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.github import SUMMARY_BYTES, guard, render_annotations, render_step_summary
 
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _ACTIONS: Final = "GITHUB_ACTIONS"
@@ -18,7 +18,7 @@ _WORKSPACE: Final = "GITHUB_WORKSPACE"
 
 def guard_for(environ: Mapping[str, str]) -> Callable[[str], str]:
     """Give what makes printed text harmless to the runner that reads it; without one, text stays as it is."""
-    return guard if environ.get(_ACTIONS) == "true" else lambda text: text
+    return _texts().guard if environ.get(_ACTIONS) == "true" else lambda text: text
 
 
 def guard_longrepr(longrepr: Any, guarded: Callable[[str], str]) -> Any:
@@ -51,7 +51,7 @@ class GitHub:
 
     def annotations(self, entries: Sequence[Entry]) -> list[str]:
         """Give the lines that make annotations; each is to be printed as a line of its own."""
-        return render_annotations(entries, self._folder) if self._annotates else []
+        return _texts().render_annotations(entries, self._folder) if self._annotates else []
 
     def write_summary(self, entries: Sequence[Entry], *, platform: str, machine: Machine) -> str:
         """
@@ -66,9 +66,8 @@ class GitHub:
         try:
             before = path.stat().st_size if path.exists() else 0
             gap = "\n" if before else ""
-            text = render_step_summary(
-                entries, platform=platform, machine=machine, room_bytes=SUMMARY_BYTES - before - len(gap)
-            )
+            room_bytes = _texts().SUMMARY_BYTES - before - len(gap)
+            text = _texts().render_step_summary(entries, platform=platform, machine=machine, room_bytes=room_bytes)
             if not text:
                 return f"the job's summary ({_SUMMARY}) is full: this session is not in it"
             with path.open("a", encoding="utf-8", newline="\n") as stream:
@@ -76,6 +75,13 @@ class GitHub:
         except OSError as exc:
             return f"the job's summary ({_SUMMARY}) cannot be written: {exc.strerror or exc}"
         return ""
+
+
+def _texts() -> ModuleType:
+    """Load what is written for GitHub Actions, which few sessions want."""
+    from pytest_lecturecheck.report import github  # noqa: PLC0415 - see above
+
+    return github
 
 
 def _folder_in(workspace: str, rootdir: Path) -> str:

@@ -188,7 +188,9 @@ class LectureCheckSession:
         source = ""
         if lecture is not None and entry.focus is not None:
             source = next((cell.source for cell in lecture.cells if cell.number == entry.focus.number), "")
-        return terminal.render_failure(
+        from pytest_lecturecheck.report.failure import render_failure  # noqa: PLC0415 - only where something failed
+
+        return render_failure(
             entry,
             source_lines=source.rstrip("\n").split("\n") if source else (),
             colour=bool(self._orders.get("colour")),

@@ -1,7 +1,20 @@
 """Say what a bad end means, as strongly as its evidence allows and no more. Pure."""
 
-from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.requests import MemoryPlace, MemoryRequest
-from pytest_lecturecheck.diagnosis.rules import RULES, Rule, diagnose
+from __future__ import annotations
 
-__all__ = ["RULES", "Cause", "CauseKind", "MemoryPlace", "MemoryRequest", "Rule", "diagnose"]
+from typing import TYPE_CHECKING
+
+from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.run import Evidence
+
+__all__ = ["Cause", "CauseKind", "diagnose"]
+
+
+def diagnose(evidence: Evidence) -> Cause:
+    """Say what a bad end means; the first rule that matches decides."""
+    # The rules are some twenty modules full of patterns, and most sessions have no bad end to explain.
+    from pytest_lecturecheck.diagnosis.rules import find_cause  # noqa: PLC0415 - see above
+
+    return find_cause(evidence)

@@ -60,7 +60,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def diagnose(evidence: Evidence) -> Cause:
+def find_cause(evidence: Evidence) -> Cause:
     """Say what a bad end means; the first rule that matches decides."""
     for rule in RULES:
         if (cause := rule(evidence)) is not None:

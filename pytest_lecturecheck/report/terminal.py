@@ -1,4 +1,4 @@
-"""What pytest's terminal shows: header, live line, failure text, summary. Pure text; the caller writes it."""
+"""What pytest's terminal shows from the start: header and live line. Pure text; the caller writes it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.report.failure import render_failure
-from pytest_lecturecheck.report.summary import render_summary
 from pytest_lecturecheck.report.text import fit_middle, one_line
 from pytest_lecturecheck.units import format_size
-
-__all__ = ["Progress", "render_failure", "render_header", "render_live", "render_summary"]
 
 _MODES: Final = {"check": "held against", "record": "recorded to"}
 _MINUTE: Final = 60

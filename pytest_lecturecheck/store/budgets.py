@@ -13,7 +13,6 @@ from pytest_lecturecheck.budget import PlatformBudgets
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
 from pytest_lecturecheck.platform import parse_platform_label
 from pytest_lecturecheck.store._budget_reading import BudgetText, parse_budget_text
-from pytest_lecturecheck.store._budget_writing import describe_entry, head_text, update_text, with_normal_keys
 from pytest_lecturecheck.store.atomic import write_text_atomically
 
 FOLDER_NAME: Final = "lecture-budgets"
@@ -85,8 +84,11 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
         msg = f"{path}: budgets of {budgets.platform} do not belong here; expected {budgets.platform}.toml"
         raise BudgetFileError(msg)
     text = _read(path)
-    old = _parse(path, head_text(platform, budgets.tolerance) if text is None else text)
-    new_text = update_text(old, budgets)
+    # Only a session that records writes.
+    from pytest_lecturecheck.store import _budget_writing as writing  # noqa: PLC0415 - see above
+
+    old = _parse(path, writing.head_text(platform, budgets.tolerance) if text is None else text)
+    new_text = writing.update_text(old, budgets)
     if new_text == text:
         return False
     _check_faithful(path, new_text, budgets)
@@ -129,13 +131,16 @@ def _platform_of(path: Path) -> str:
 
 def _check_faithful(path: Path, text: str, budgets: PlatformBudgets) -> None:
     """Read back what is about to be written: a budget that does not survive must not replace the file."""
-    wanted = with_normal_keys(budgets)
+    from pytest_lecturecheck.store import _budget_writing as writing  # noqa: PLC0415 - as in save_budgets
+
+    wanted = writing.with_normal_keys(budgets)
     found = _parse(path, text).budgets
     lost = [key for key in wanted.lectures if key not in found.lectures] + [
         key
         for key, entry in found.lectures.items()
         if key not in wanted.lectures
-        or describe_entry(entry, found.tolerance) != describe_entry(wanted.lectures[key], wanted.tolerance)
+        or writing.describe_entry(entry, found.tolerance)
+        != writing.describe_entry(wanted.lectures[key], wanted.tolerance)
     ]
     if lost or found.tolerance != wanted.tolerance:
         names = ", ".join(repr(lecture) for lecture, _ in lost) or "the rules"

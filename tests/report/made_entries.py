@@ -12,8 +12,9 @@ from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.terminal import render_failure, render_summary
+from pytest_lecturecheck.report.summary import render_summary
 from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 

@@ -16,8 +16,7 @@ from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.json import totals
 from pytest_lecturecheck.report.junit import properties
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.summary import replication_line
-from pytest_lecturecheck.report.terminal import render_summary
+from pytest_lecturecheck.report.summary import render_summary, replication_line
 from pytest_lecturecheck.run import CellError, Evidence, Outcome
 from pytest_lecturecheck.verdict import VerdictKind
 

@@ -19,7 +19,7 @@ from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.report.devices import device_lines, gpu_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.terminal import render_summary
+from pytest_lecturecheck.report.summary import render_summary
 from pytest_lecturecheck.run import Evidence
 from pytest_lecturecheck.verdict import VerdictKind
 

@@ -9,7 +9,7 @@ from pytest_lecturecheck.profile import Bound, DeviceProfile, ProfiledOp, Profil
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.report.profiles import device_text, profile_lines
-from pytest_lecturecheck.report.terminal import render_summary
+from pytest_lecturecheck.report.summary import render_summary
 from pytest_lecturecheck.run import CellRun, CellStatus, Outcome, Run
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 

@@ -14,11 +14,12 @@ from pytest_lecturecheck.figure import Better, Figure
 from pytest_lecturecheck.figure_recording import FigureChange
 from pytest_lecturecheck.report.budget_diff import render_changes
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.figures import figures_text
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.junit import properties
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.terminal import render_failure, render_summary
+from pytest_lecturecheck.report.summary import render_summary
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import Policy, judge

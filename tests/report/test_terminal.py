@@ -30,8 +30,9 @@ from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.metric import Measurement, Method, Metric
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.exceeded import cures
-from pytest_lecturecheck.report.summary import replication_line
-from pytest_lecturecheck.report.terminal import Progress, render_failure, render_header, render_live, render_summary
+from pytest_lecturecheck.report.failure import render_failure
+from pytest_lecturecheck.report.summary import render_summary, replication_line
+from pytest_lecturecheck.report.terminal import Progress, render_header, render_live
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.run import CellStatus, Outcome
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads

@@ -10,7 +10,6 @@ from pytest_lecturecheck.cluster import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.kernel.launchers.slurm import SlurmLauncher
 
 OWN_NAMES: Final = ("local", "slurm")
 
@@ -50,6 +49,9 @@ def open_launcher(name: str, *, slurm: SlurmSettings, folder: Path, others: Mapp
     if name == "local":
         return LOCAL
     if name == "slurm":
+        # It brings asyncio with it, which a controller of workers and a collection do without.
+        from pytest_lecturecheck.kernel.launchers.slurm import SlurmLauncher  # noqa: PLC0415 - see above
+
         return SlurmLauncher(slurm, folder)
     known = ", ".join((*OWN_NAMES, *sorted(others)))
     msg = f"--lecture-launcher {name!r}: there is no such launcher; expected one of {known}"
