@@ -10,12 +10,9 @@ from typing import Final
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.commands import compare, readme, report, show
-from pytest_lecturecheck.commands.kept_sessions import width
+from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
-from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
 from pytest_lecturecheck.report.text import wrap
-from pytest_lecturecheck.store.budgets import load_folder
 
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
@@ -114,6 +111,8 @@ def _lines(options: argparse.Namespace) -> list[str]:
         return _platform_lines()
     if options.command == "validate":
         return _validate_lines(options.folder)
+    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.probe.machine import detect_platform  # noqa: PLC0415 - as above
     from pytest_lecturecheck.submitting import sbatch_lines  # noqa: PLC0415 - reading lectures loads nbformat
 
     detected = detect_platform(detect_accelerators().model)
@@ -121,6 +120,9 @@ def _lines(options: argparse.Namespace) -> list[str]:
 
 
 def _platform_lines() -> list[str]:
+    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.probe.machine import detect_machine, detect_platform  # noqa: PLC0415 - as above
+
     found = detect_accelerators()
     machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
     fault = [f"the GPU cannot be used here: {found.reason}"] if found.is_fault else []
@@ -131,6 +133,8 @@ def _validate_lines(folder: Path) -> list[str]:
     if not folder.is_dir():
         msg = f"{folder}: there is no such folder; expected the folder of the budget files"
         raise LectureCheckError(msg)
+    from pytest_lecturecheck.store.budgets import load_folder  # noqa: PLC0415 - not for help
+
     budgets = load_folder(folder)
     return [f"{label}: {len(found.lectures)} budgets" for label, found in sorted(budgets.items())] or [
         "no budget files"

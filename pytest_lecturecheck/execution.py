@@ -39,7 +39,6 @@ from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.settings import DEFAULTS, RunSettings
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.folder import make_own_folder
-from pytest_lecturecheck.trace.reading import read_cell
 from pytest_lecturecheck.warden import Warden
 
 _RECONNECT_MILLISECONDS: Final = 4
@@ -50,6 +49,8 @@ _NAME_CHARS: Final = 80
 
 def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
     """Say where the traces of these cells go: into our own folder, under a name made of the lecture's."""
+    from pytest_lecturecheck.trace.reading import read_cell  # noqa: PLC0415 - few sessions trace
+
     with contextlib.suppress(OSError):
         # Said by the profiler, cell by cell.
         make_own_folder(rootdir)

@@ -6,8 +6,7 @@ import argparse
 import math
 from typing import Final
 
-from pytest_lecturecheck.commands.kept_sessions import add_root, has_colour, side_of, width
-from pytest_lecturecheck.report.compare import exceeding, render_comparison
+from pytest_lecturecheck.commands.arguments import add_root, width
 
 HELP: Final = "compare two sessions, two platforms, or a session with a budget file"
 DESCRIPTION: Final = """\
@@ -58,6 +57,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: a side cannot be read.
     """
+    from pytest_lecturecheck.commands.kept_sessions import has_colour, side_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.report.compare import exceeding, render_comparison  # noqa: PLC0415 - as above
+
     before, after = side_of(options, options.before), side_of(options, options.after)
     most: float | None = options.fail_over
     lines = render_comparison(before, after, width=width(), colour=has_colour(), most=most)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from pytest_lecturecheck.comparing import Side, side_of_budgets, side_of_session
 from pytest_lecturecheck.errors import LectureCheckError, RunFileError
@@ -18,22 +16,6 @@ from pytest_lecturecheck.store.budgets import FOLDER_NAME as BUDGET_FOLDER
 from pytest_lecturecheck.store.budgets import load_budgets
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.history import FOLDER_NAME, find_session, read_session, read_sessions, session_files
-
-RUN_HELP: Final = (
-    "a kept session: last, last~1 (the one before it), the first digits of a commit, the beginning or the end of its "
-    "name in .lecturecheck/runs; or a JSON file that --lecture-report wrote"
-)
-_WIDTH: Final = 100
-
-
-def add_root(parser: argparse.ArgumentParser) -> None:
-    """Let the folder be named where pytest was called."""
-    parser.add_argument(
-        "--root",
-        type=Path,
-        metavar="DIR",
-        help="pytest's rootdir, which holds .lecturecheck (default: this folder, or the nearest one above that has it)",
-    )
 
 
 def root_of(options: argparse.Namespace) -> Path:
@@ -117,11 +99,6 @@ def tell(lines: Iterable[str]) -> None:
     """Say on stderr what is beside the answer."""
     for line in lines:
         sys.stderr.write(f"lecturecheck: passed over: {line}\n")
-
-
-def width() -> int:
-    """Give the columns that there are."""
-    return shutil.get_terminal_size((_WIDTH, 0)).columns
 
 
 def has_colour() -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pytest_lecturecheck.commands.kept_sessions import RUN_HELP, add_root, entries_of, session_of
+from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.report.readme import render_readme
 
 HELP: Final = "print what a README says of memory, time and storage, measured"
 DESCRIPTION: Final = """\
@@ -36,6 +35,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: the session cannot be read, or has run nothing.
     """
+    from pytest_lecturecheck.commands.kept_sessions import entries_of, session_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.report.readme import render_readme  # noqa: PLC0415 - as above
+
     session = session_of(options, options.run)
     entries = entries_of(session)
     if not any(entry.run.cells and any(cell.status.has_run for cell in entry.run.cells) for entry in entries):

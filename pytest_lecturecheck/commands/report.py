@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.commands.kept_sessions import RUN_HELP, add_root, entries_of, session_of
+from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.kept import KeptSession
-from pytest_lecturecheck.report.json import render_json
-from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.store.atomic import write_text_atomically
-from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kept import KeptSession
 
 HELP: Final = "write a kept session as a report: .html, .md or .json"
 DESCRIPTION: Final = """\
@@ -45,6 +43,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: the session cannot be read, or the file not written.
     """
+    from pytest_lecturecheck.commands.kept_sessions import session_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.store.atomic import write_text_atomically  # noqa: PLC0415 - as above
+
     output: Path = options.output
     if output.suffix.lower() not in {".html", ".md", ".json"}:
         msg = f"-o {output}: a report has no such form; expected a name ending in .html, .md or .json"
@@ -61,11 +62,18 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
 
 
 def _render(session: KeptSession, form: str) -> str:
+    from pytest_lecturecheck.commands.kept_sessions import entries_of  # noqa: PLC0415 - not for help
+
     entries = entries_of(session)
     machine = next((kept.run.machine for kept in session.runs if kept.run.machine is not None), None)
     if form == ".md":
+        from pytest_lecturecheck.report.markdown import render_markdown  # noqa: PLC0415 - only for Markdown
+
         return render_markdown(entries, platform=session.platform, machine=machine)
     if form == ".json":
+        from pytest_lecturecheck.report.json import render_json  # noqa: PLC0415 - only for JSON
+        from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict  # noqa: PLC0415 - as above
+
         records = [
             {"run": run_to_dict(kept.run), "verdict": verdict_to_dict(kept.verdict), "seconds": kept.seconds}
             for kept in session.runs

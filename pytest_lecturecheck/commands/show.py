@@ -6,9 +6,8 @@ import argparse
 import difflib
 from typing import Final
 
-from pytest_lecturecheck.commands.kept_sessions import add_root, has_colour, runs_folder, sessions_of, width
+from pytest_lecturecheck.commands.arguments import add_root, width
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.report.history import render_history
 
 HELP: Final = "show a lecture's history over the kept sessions, and whether it drifts"
 DESCRIPTION: Final = """\
@@ -39,6 +38,13 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: no kept session has run such a lecture.
     """
+    from pytest_lecturecheck.commands.kept_sessions import (  # noqa: PLC0415 - not for help
+        has_colour,
+        runs_folder,
+        sessions_of,
+    )
+    from pytest_lecturecheck.report.history import render_history  # noqa: PLC0415 - as above
+
     sessions = sessions_of(options)
     known = sorted({kept.run.lecture for session in sessions for kept in session.runs})
     lecture = _find(options.lecture, known, str(runs_folder(options)))

@@ -249,6 +249,20 @@ def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():
     assert found.stdout == "[]\n"
 
 
+def test_help_loads_no_room():
+    script = (
+        "import sys; from pytest_lecturecheck.cli import main\n"
+        "try: main(['compare', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *sorted(name for name in sys.modules if name.startswith('pytest_lecturecheck.')))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = found.stdout.split("LOADED ")[1].split()
+    rooms = ("probe", "store", "report.", "verdict", "run", "lecture", "kernel")
+    unwanted = [name for name in loaded if name.removeprefix("pytest_lecturecheck.").startswith(rooms)]
+    assert unwanted == ["pytest_lecturecheck.report.text"]
+
+
 def test_a_terminal_of_a_poor_encoding_gets_escapes(book):
     keep(book, before())
     script = "import sys; from pytest_lecturecheck.cli import main; sys.exit(main(['readme']))"
