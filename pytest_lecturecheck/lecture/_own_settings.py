@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -196,7 +197,7 @@ def read_own_settings(
         One layer; ``origins`` say "front matter execution.timeout".
 
     Raises:
-        LectureReadError: an unknown key in ``lecturecheck``, or a value of the wrong kind.
+        LectureReadError: unknown keys in ``lecturecheck``, values of the wrong kind; all faults, a line for each.
     """
     reader = _Reader(metadata, name=name, where=where, key_lines=key_lines)
     values: dict[str, Any] = {}
@@ -204,6 +205,7 @@ def read_own_settings(
     for attribute, value, origin in reader.statements():
         if attribute not in values:
             values[attribute], origins[attribute] = value, origin
+    reader.raise_faults()
     return RunSettings(**values, origins=origins)
 
 
@@ -213,9 +215,27 @@ class _Reader:
         self._name = name
         self._where = where
         self._key_lines = key_lines
+        self._faults: list[LectureReadError] = []
+
+    def raise_faults(self) -> None:
+        """
+        Say everything that is wrong, in the order of the file.
+
+        Raises:
+            LectureReadError: the first fault, with the others below it.
+        """
+        faults = sorted(self._faults, key=lambda fault: fault.line or 0)
+        if faults:
+            reason = "\n".join([faults[0].reason, *map(str, faults[1:])])
+            raise LectureReadError(self._name, faults[0].line, reason)
 
     def statements(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield attribute, value and origin of everything that is said, the strongest first."""
+        """Yield attribute, value and origin of everything that is said, the strongest first; faults are kept."""
+        for attribute, value, origin in self._all_statements():
+            if value is not _MISSING:
+                yield attribute, value, origin
+
+    def _all_statements(self) -> Iterator[tuple[str, Any, str]]:
         own = self._own_table()
         for rule in _OWN:
             if rule.key in own:
@@ -233,22 +253,24 @@ class _Reader:
     def _own_table(self) -> Mapping[str, Any]:
         own = self._metadata.get(_OWN_TABLE, {})
         if not isinstance(own, dict):
-            raise self._error(_OWN_TABLE, f"is {own!r}; expected a table with {', '.join(OWN_KEYS)}")
+            self._add_fault(_OWN_TABLE, f"is {own!r}; expected a table with {', '.join(OWN_KEYS)}")
+            return {}
         for key in own:
             if key not in OWN_KEYS:
-                full_key = f"{_OWN_TABLE}.{key}"
-                raise self._error(full_key, f"is not known; expected one of {', '.join(OWN_KEYS)}")
+                near = difflib.get_close_matches(str(key).lower().replace("_", "-"), OWN_KEYS, n=1)
+                perhaps = f"did you mean {near[0]}? " if near else ""
+                self._add_fault(f"{_OWN_TABLE}.{key}", f"is not known; {perhaps}expected one of {', '.join(OWN_KEYS)}")
         return own
 
     def _skips(self) -> Iterator[tuple[str, str, str]]:
         for key in ("execute.skip", "skip_execution"):
             value = self._look_up(key)
-            if value is not _MISSING and self._read(key, read_bool, value):
+            if value is not _MISSING and self._read(key, read_bool, value) is True:
                 yield self._skip(key, f"{key} is true")
         if "skip-execution" in parse_tags(self._metadata.get("tags")):
             yield self._skip("tags", "the notebook is tagged skip-execution")
         value = self._look_up("nbreg.skip")
-        if value is not _MISSING and self._read("nbreg.skip", read_bool, value):
+        if value is not _MISSING and self._read("nbreg.skip", read_bool, value) is True:
             reason = self._look_up("nbreg.skip_reason")
             given = reason.strip() if isinstance(reason, str) else ""
             yield self._skip("nbreg.skip", given or "nbreg.skip is true")
@@ -278,13 +300,15 @@ class _Reader:
         try:
             return read(value)
         except BadValueError as exc:
-            raise self._error(key, str(exc)) from exc
+            self._add_fault(key, str(exc))
+            return _MISSING
 
     def _origin(self, key: str) -> str:
         return f"{self._where} {key}"
 
-    def _error(self, key: str, reason: str) -> LectureReadError:
-        return LectureReadError(self._name, self._key_lines.get(key), f"{self._where} {key} {reason}")
+    def _add_fault(self, key: str, reason: str) -> None:
+        fault = LectureReadError(self._name, self._key_lines.get(key), f"{self._where} {key} {reason}")
+        self._faults.append(fault)
 
 
 def parse_tags(value: object) -> frozenset[str]:

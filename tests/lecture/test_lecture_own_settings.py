@@ -114,15 +114,39 @@ def test_reasons_to_skip(tmp_path, header, reason):
     assert _settings(tmp_path, header).skip_reason == reason
 
 
+KEYS = (
+    "timeout, total-timeout, startup-timeout, allow-errors, run-in-temp, kernel, memory-cap, declared-memory, "
+    "declared-time, gpu, env-profile, exclusive, concurrency, skip"
+)
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_the_file(tmp_path):
+    header = (
+        "mystnb:\n  execution_mode: sometimes\n"
+        "lecturecheck:\n  Total_Timeout: 3\n  timeout: '90'\n  colour: blue\n  kernel: julia\n"
+        "nbreg:\n  skip: 'yes'\n"
+    )
+    assert _fault(tmp_path, header) == (
+        "lecture.md:4: front matter mystnb.execution_mode is 'sometimes'; expected one of off, auto, force, cache, "
+        "inline\n"
+        "lecture.md:6: front matter lecturecheck.Total_Timeout is not known; did you mean total-timeout? expected one "
+        f"of {KEYS}\n"
+        "lecture.md:7: front matter lecturecheck.timeout is '90'; expected a number of seconds or a duration such as "
+        "'90 s' or '2 min'\n"
+        f"lecture.md:8: front matter lecturecheck.colour is not known; expected one of {KEYS}\n"
+        "lecture.md:11: front matter nbreg.skip is 'yes'; expected true or false"
+    )
+
+
 @pytest.mark.parametrize(
     ("header", "fault"),
     [
         (
             "lecturecheck:\n  timeot: 3\n",
             (
-                "4: front matter lecturecheck.timeot is not known; expected one of timeout, total-timeout, "
-                "startup-timeout, allow-errors, run-in-temp, kernel, memory-cap, declared-memory, declared-time, "
-                "gpu, env-profile, exclusive, concurrency, skip"
+                "4: front matter lecturecheck.timeot is not known; did you mean timeout? expected one of timeout, "
+                "total-timeout, startup-timeout, allow-errors, run-in-temp, kernel, memory-cap, declared-memory, "
+                "declared-time, gpu, env-profile, exclusive, concurrency, skip"
             ),
         ),
         (
