@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from jupyter_client.kernelspec import NoSuchKernel
-
-from pytest_lecturecheck.kernel.specs import spec_manager
+from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.kernel.specs import find_spec
 
 _DISTRIBUTION_SUFFIXES: Final = (".dist-info", ".egg-info", ".egg-link")
 
@@ -30,9 +29,9 @@ def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
     """
     name = spec_name or "python3"
     try:
-        spec = spec_manager().get_kernel_spec(name)
-    except NoSuchKernel:
-        return (name, "not installed")
+        spec = find_spec(name)
+    except KernelStartError:
+        return (name, "not to be started")
     argv = [_resolve(str(word)) if not position else str(word) for position, word in enumerate(spec.argv)]
     if argv and _is_running_interpreter(argv[0]):
         return (name, *argv[1:], *describe_interpreter(os.environ))

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import zmq.asyncio
-from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.launcher import launch_kernel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -32,7 +31,7 @@ from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import KernelPlace, Launch, Launcher, LaunchOrder, ProcessEnd
 from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.quiet import quiet_failures
-from pytest_lecturecheck.kernel.specs import spec_manager
+from pytest_lecturecheck.kernel.specs import find_spec, spec_manager
 from pytest_lecturecheck.kernel.stderr import stderr_tail
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.settings import GpuNeed
@@ -328,20 +327,16 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
         need: what a launcher is told of it.
 
     Raises:
-        KernelStartError: the kernelspec is not installed, its program is missing, or the launcher came to no kernel.
+        KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher came to no
+            kernel.
     """
     spec_name = spec_name or "python3"
+    spec = find_spec(spec_name)
     folder = _make_folder(launcher)
     manager = AsyncKernelManager(
         kernel_name=spec_name, kernel_spec_manager=spec_manager(), context=context, transport_encryption="disabled"
     )
-    try:
-        spec = manager.kernel_spec
-    except NoSuchKernel as exc:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise KernelStartError(_not_installed(spec_name)) from exc
     manager.connection_file = str(Path(folder) / "kernel.json")
-    assert spec is not None  # noqa: S101 - jupyter_client raises where there is none; this tells the type checker
     socket_stem = str(Path(folder) / "k")
     may_use_ipc = manager.ipykernel and not _IS_WINDOWS and not launcher.needs_tcp
     if may_use_ipc and len(socket_stem) < _IPC_PATH_LIMIT:
@@ -358,7 +353,7 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
             await manager.start_kernel(cwd=str(cwd), env=_environment(token, extra_env), extra_arguments=arguments)
     except (OSError, ValueError) as exc:
         shutil.rmtree(folder, ignore_errors=True)
-        program = spec.argv[0] if spec.argv else "(empty argv)"
+        program = spec.argv[0]
         cure = "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
         what = "does not exist" if isinstance(exc, FileNotFoundError) else f"gave {exc}"
         msg = f"kernel {spec_name!r} could not be started: its program {program!r} {what}; {cure}"
@@ -398,11 +393,3 @@ def _environment(token: str, extra_env: Mapping[str, str] | None) -> dict[str, s
     env.update(extra_env or {})
     env[RUN_TOKEN_VARIABLE] = token
     return env
-
-
-def _not_installed(spec_name: str) -> str:
-    installed = ", ".join(sorted(spec_manager().find_kernel_specs())) or "none"
-    return (
-        f"kernel {spec_name!r} is not installed; installed: {installed}. Install it, or choose another one with "
-        "--lecture-kernel NAME"
-    )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
+# IPython's name for the running cell, made up of a hash; the line is told by itself.
+_CELL_FILE: Final = re.compile(r" \((?:\d+\.py|<ipython-input-[^>]*>), line \d+\)\Z")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 _NO_CHANGE: Final = "changed nothing, all was there"
@@ -59,7 +61,7 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
         line = None
     return CellError(
         name=plain(str(content.get("ename", "")))[:_LINE_CHARS],
-        value=_cut(plain(str(content.get("evalue", ""))), _VALUE_CHARS),
+        value=_cut(_CELL_FILE.sub("", plain(str(content.get("evalue", "")))), _VALUE_CHARS),
         traceback=traceback,
         line_in_cell=line,
     )

@@ -1,12 +1,16 @@
-"""Where kernelspecs are looked for."""
+"""Where kernelspecs are looked for, and what can be wrong with one."""
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
-from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_path
+from traitlets import TraitError
+
+from pytest_lecturecheck.errors import KernelStartError
 
 
 def spec_manager() -> KernelSpecManager:
@@ -17,3 +21,41 @@ def spec_manager() -> KernelSpecManager:
     """
     ipython_folder = os.environ.get("IPYTHONDIR") or Path.home() / ".ipython"
     return KernelSpecManager(kernel_dirs=[*jupyter_path("kernels"), str(Path(ipython_folder) / "kernels")])
+
+
+def find_spec(spec_name: str) -> KernelSpec:
+    """
+    Find and read a kernelspec.
+
+    Raises:
+        KernelStartError: none of this name is installed, or its ``kernel.json`` does not say how to start a kernel.
+    """
+    manager = spec_manager()
+    logger = logging.getLogger("traitlets")
+    was_disabled, logger.disabled = logger.disabled, True  # where jupyter_client says that a name is not valid
+    try:
+        spec = manager.get_kernel_spec(spec_name)
+    except NoSuchKernel as exc:
+        raise KernelStartError(_not_installed(manager, spec_name)) from exc
+    except (OSError, ValueError, AttributeError, TypeError, TraitError) as exc:
+        raise KernelStartError(_broken(manager, spec_name, f"{type(exc).__name__}: {exc}")) from exc
+    finally:
+        logger.disabled = was_disabled
+    if not spec.argv:
+        raise KernelStartError(_broken(manager, spec_name, "it has no argv, the command that starts the kernel"))
+    return spec
+
+
+def _not_installed(manager: KernelSpecManager, spec_name: str) -> str:
+    installed = ", ".join(sorted(manager.find_kernel_specs())) or "none"
+    return (
+        f"kernel {spec_name!r} is not installed; installed: {installed}. Install it, or choose another one with "
+        "--lecture-kernel NAME"
+    )
+
+
+def _broken(manager: KernelSpecManager, spec_name: str, reason: str) -> str:
+    folder = manager.find_kernel_specs().get(spec_name.lower())
+    where = str(Path(folder) / "kernel.json") if folder else "its kernel.json"
+    cure = "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
+    return f"kernel {spec_name!r} is installed, but {where} cannot be used: {reason}; {cure}"

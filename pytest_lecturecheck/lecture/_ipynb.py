@@ -26,6 +26,12 @@ _OLDEST_MAJOR: Final = 2
 _MINOR_WITH_IDS: Final = 5
 _CELL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CELL_TYPES: Final = frozenset({"code", "markdown", "raw"})
+_OTHER_FILES: Final = {
+    "version https://git-lfs.github.com/spec/": (
+        "is a pointer of Git LFS, not the notebook itself; fetch it with 'git lfs pull'"
+    ),
+    "<": "is not JSON but a web page or XML (it begins with '<'); was it saved from a browser?",
+}
 
 
 def parse_ipynb(text: str, *, name: str) -> Parsed:
@@ -79,6 +85,9 @@ def _load_json(text: str, *, name: str) -> dict[str, Any]:
 
 
 def _json_fault(text: str, exc: Exception) -> tuple[int | None, str]:
+    for beginning, fault in _OTHER_FILES.items():
+        if text.lstrip().startswith(beginning):
+            return 1, fault
     if not text.strip():
         return 1, "is blank; expected a notebook (JSON)"
     if isinstance(exc, RecursionError):
@@ -102,7 +111,8 @@ def _major_version(data: Mapping[str, Any], *, name: str) -> int:
         msg = "is JSON but not a notebook: it has neither 'nbformat' nor 'cells'"
         raise LectureReadError(name, None, msg)
     if isinstance(major, bool) or not isinstance(major, int) or not _OLDEST_MAJOR <= major <= _MAJOR:
-        msg = f"has nbformat {major!r}; expected 4 (3 and 2 are upgraded in memory)"
+        found = f"nbformat {major!r}" if "nbformat" in data else "cells but no 'nbformat'"
+        msg = f"has {found}; expected 4 (3 and 2 are upgraded in memory)"
         raise LectureReadError(name, None, msg)
     return major
 

@@ -75,6 +75,13 @@ def condense_traceback(traceback: Sequence[str], lines_by_count: Mapping[int, in
         block = blocks[position]
         result += _text_rows(block) if block.kind == "text" else _own_rows(block)
         position += 1
+        # A function that calls itself without end; how often is not known, because the kernel's traceback was cut.
+        last = position
+        while block.kind != "text" and last < len(blocks) and blocks[last] == block:
+            last += 1
+        if last - position > 1:
+            result.append("[... the same frame again and again ...]")
+            position = last
     return _trim(cut("\n".join(result), 3 * _TEXT_LINES, _LINE_CHARS))
 
 

@@ -136,3 +136,18 @@ def test_threads_of_earlier_cells():
     )
     assert list(thread_findings(1, threads)) == []
     assert list(thread_findings(3, {2: [("of its own", 3)]})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("invalid syntax (573523354.py, line 1)", "invalid syntax"),
+        ("invalid syntax (<ipython-input-3-8de1a>, line 1)", "invalid syntax"),
+        ("invalid syntax (tools.py, line 7)", "invalid syntax (tools.py, line 7)"),
+    ],
+)
+def test_the_made_up_file_name_of_a_cell_is_not_shown(value, shown):
+    content = {"ename": "SyntaxError", "evalue": value, "traceback": []}
+    error = cell_error(reply("error", content), [], CELL)
+    assert error is not None
+    assert error.value == shown

@@ -205,6 +205,32 @@ def test_a_kernel_whose_program_is_missing(bench, tmp_path, monkeypatch, caplog)
     assert caplog.records == [], "jupyter_client's traceback and the user's search path stand beside the reason"
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"argv": [', "JSONDecodeError: Expecting value"),
+        ("[]", "TypeError: "),
+        ('{"argv": 7}', "TraitError: "),
+        ('{"language": "python"}', "it has no argv, the command that starts the kernel; install the kernel again"),
+    ],
+)
+def test_a_kernelspec_that_is_broken(bench, tmp_path, monkeypatch, text, reason):
+    place = kernelspec(tmp_path, "broken", sys.executable)
+    path = place / "kernels" / "broken" / "kernel.json"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(place))
+    run = bench.run("x = 1", kernel_name="broken")
+    assert run.outcome is Outcome.NOT_STARTED
+    assert run.reason.startswith(f"kernel 'broken' is installed, but {path} cannot be used: {reason}")
+    assert run.reason.endswith("choose another one with --lecture-kernel NAME")
+
+
+def test_a_name_that_is_no_kernels_name_is_not_installed_and_not_logged(bench, caplog):
+    run = bench.run("x = 1", kernel_name="../../etc")
+    assert run.reason.startswith("kernel '../../etc' is not installed; installed: ")
+    assert caplog.records == []
+
+
 def test_a_kernel_that_ends_before_it_is_ready(bench, tmp_path, monkeypatch):
     code = "import sys; sys.stderr.write('cannot load libexample.so.3\\n'); sys.exit(3)"
     place = kernelspec(tmp_path, "ends", sys.executable, "-c", code, "{connection_file}")

@@ -85,7 +85,13 @@ def test_broken_files(name, fault):
             '{"a":\n "un',
             "x.ipynb:2: is not complete JSON: the file ends in the middle (cut off or partly downloaded?)",
         ),
-        ("<html>", "x.ipynb:1: is not JSON: Expecting value (column 1); expected a notebook"),
+        ("# Notes", "x.ipynb:1: is not JSON: Expecting value (column 1); expected a notebook"),
+        ("<html>", "x.ipynb:1: is not JSON but a web page or XML (it begins with '<'); was it saved from a browser?"),
+        (
+            "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+            "x.ipynb:1: is a pointer of Git LFS, not the notebook itself; fetch it with 'git lfs pull'",
+        ),
+        ('{"cells": []}', "x.ipynb: has cells but no 'nbformat'; expected 4 (3 and 2 are upgraded in memory)"),
         ('{"a": 1}', "x.ipynb: is JSON but not a notebook: it has neither 'nbformat' nor 'cells'"),
         (
             '{"nbformat": 5, "cells": []}',

@@ -169,7 +169,7 @@ def test_the_default_kernel_is_the_running_interpreter():
 
 
 def test_a_kernel_that_is_not_installed_is_described_as_such():
-    assert describe_kernel("no-such-kernel") == ("no-such-kernel", "not installed")
+    assert describe_kernel("no-such-kernel") == ("no-such-kernel", "not to be started")
 
 
 def test_another_kernel_is_described_by_its_program(tmp_path, monkeypatch):

@@ -99,6 +99,18 @@ def test_recursion_stays_short():
     ]
 
 
+def test_recursion_that_the_kernel_spells_out_stays_short():
+    repeated = (RECURSION[2],) * 40
+    assert condense_traceback((*RECURSION[:2], *repeated, RECURSION[-1])) == [
+        "Cell In[5], line 3",
+        "  ----> 3 f(0)",
+        "Cell In[5], line 2, in f(n)",
+        "  ----> 2     return f(n+1)",
+        "[... the same frame again and again ...]",
+        "RecursionError: maximum recursion depth exceeded",
+    ]
+
+
 def test_a_syntax_error_is_kept_whole():
     traceback = ("  Cell In[3], line 2\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n",)
     assert condense_traceback(traceback) == [
