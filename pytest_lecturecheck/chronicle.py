@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ from pytest_lecturecheck.store.journal import (
     take_worker,
 )
 from pytest_lecturecheck.units import format_size
+from pytest_lecturecheck.variant import title_of
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.ports import Progress
@@ -34,7 +35,10 @@ _AT_ONCE_SECONDS: Final = 0.05
 
 @dataclass(slots=True)
 class _Running:
+    lecture: str
+    variant: str
     lines: Mapping[int, int | None]
+    waits_for: str = ""
     cell: int = 0
     read_at: float = field(default=-_READING_SECONDS)
 
@@ -68,14 +72,21 @@ class Chronicle:
                 self._has_failed = True
         return self._journal
 
-    def begin(self, lecture: Lecture, cap_bytes: float | None) -> None:
-        """Note that a lecture starts."""
+    def wait(self, lecture: str, reason: str, *, variant: str = "") -> None:
+        """Note what a lecture, or a cohort of that name, waits for before it can start."""
+        journal = self._open()
+        if journal is not None:
+            journal.write(Event.WAIT, **_about(lecture, variant), waits=reason)
+
+    def begin(self, lecture: Lecture, cap_bytes: float | None, *, variant: str = "") -> None:
+        """Note that a lecture starts, or a cohort of that name."""
         journal = self._open()
         if journal is None:
             return
-        self._running[lecture.name] = _Running({cell.number: cell.line for cell in lecture.cells})
+        lines = {cell.number: cell.line for cell in lecture.cells}
+        self._running[title_of(lecture.name, variant)] = _Running(lecture.name, variant, lines)
         cap = None if cap_bytes is None or not 0 < cap_bytes < float("inf") else round(cap_bytes)
-        journal.write(Event.LECTURE, lecture=lecture.name, cells=len(lecture.cells), cap=cap)
+        journal.write(Event.LECTURE, **_about(lecture.name, variant), cells=len(lecture.cells), cap=cap)
 
     def note_kernel(self, pid: int) -> None:
         """Note the process of the kernel that was started."""
@@ -87,6 +98,9 @@ class Chronicle:
         journal, state = self._journal, self._running.get(progress.lecture)
         if journal is None or state is None:
             return
+        if progress.waits_for != state.waits_for:
+            state.waits_for = progress.waits_for
+            journal.write(Event.WAIT, **_about(state.lecture, state.variant), waits=state.waits_for)
         if progress.number != state.cell:
             if state.cell:
                 journal.write(Event.CELL_END, cell=state.cell)
@@ -103,11 +117,11 @@ class Chronicle:
                 age=round(snapshot.age_seconds, 3),
             )
 
-    def end(self, lecture: str, outcome: str) -> None:
-        """Note that a lecture has ended, and how."""
+    def end(self, lecture: str, outcome: str, *, variant: str = "") -> None:
+        """Note that a lecture has ended, or a cohort of that name, and how."""
         if self._journal is not None:
-            self._running.pop(lecture, None)
-            self._journal.write(Event.LECTURE_END, lecture=lecture, outcome=outcome)
+            self._running.pop(title_of(lecture, variant), None)
+            self._journal.write(Event.LECTURE_END, **_about(lecture, variant), outcome=outcome)
 
     def sync(self) -> None:
         """Force what was written to the disk, at most once a second."""
@@ -119,6 +133,10 @@ class Chronicle:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+
+def _about(lecture: str, variant: str) -> dict[str, str]:
+    return {"lecture": lecture, "variant": variant} if variant else {"lecture": lecture}
 
 
 def try_folder(rootdir: Path) -> str:
@@ -149,6 +167,16 @@ def tell_worker(found: Interrupted) -> str:
 
 def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
     """Give the record of the lecture that went down with its worker, as far as the journal knows it."""
+    about = Run(
+        lecture=found.lecture,
+        variant=found.variant,
+        platform=platform,
+        machine=machine,
+        outcome=Outcome.NOT_STARTED,
+        reason=f"its worker went down while it was waiting to start ({one_line(found.waits_for)})",
+    )
+    if found.waits_for:
+        return about
     evidence = Evidence(
         cell_number=found.cell_number,
         line=found.line,
@@ -158,14 +186,8 @@ def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
         last_footprint_age_seconds=found.reading_age_seconds if found.footprint_bytes is not None else None,
         cap_bytes=found.cap_bytes,
     )
-    return Run(
-        lecture=found.lecture,
-        platform=platform,
-        machine=machine,
-        outcome=Outcome.DIED,
-        reason=f"the worker that ran it went down: {render_state(found)}",
-        evidence=evidence,
-    )
+    reason = f"the worker that ran it went down: {render_state(found)}"
+    return replace(about, outcome=Outcome.DIED, reason=reason, evidence=evidence)
 
 
 def render_interrupted(found: Sequence[Interrupted]) -> list[str]:
@@ -190,7 +212,7 @@ def render_state(item: Interrupted) -> str:
     if not item.lecture:
         after = f", after {one_line(item.last_lecture)}" if item.last_lecture else ""
         return f"no lecture was running{after}"
-    parts = [f"{one_line(item.lecture)} was {_doing(item)}"]
+    parts = [f"{one_line(title_of(item.lecture, item.variant))} was {_doing(item)}"]
     if item.footprint_bytes is not None:
         age = item.reading_age_seconds
         when = "at the last entry" if age < _AT_ONCE_SECONDS else f"{age:.1f} s before the last entry"
@@ -203,6 +225,8 @@ def render_state(item: Interrupted) -> str:
 
 
 def _doing(item: Interrupted) -> str:
+    if item.waits_for:
+        return f"waiting to start ({one_line(item.waits_for)})"
     if item.cell_number is not None:
         place = f" (line {item.line})" if item.line is not None else ""
         return f"running code cell {item.cell_number}{place}"

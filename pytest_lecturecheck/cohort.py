@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.variant import title_of
 
 MOST_KERNELS: Final = 64
 """More kernels at once are a slip of the pen."""
@@ -56,7 +57,7 @@ class CohortSpec:
     @property
     def title(self) -> str:
         """Name the cohort where its lecture may be one among several (``a.md [c=2]``)."""
-        return f"{self.lectures[0]} [{self.name}]"
+        return title_of(self.lectures[0], self.name)
 
 
 def repeat_lecture(lecture: str, kernel_count: int) -> CohortSpec:

@@ -127,8 +127,7 @@ class CohortRunner(LectureRunner):
         cohort = _Cohort(spec=spec, parts=parts, kernel_count=kernel_count, limit=limit)
         budget = self._results.find_budget(first.lecture.name, spec.name)
         demand = self._leases.demand(spec.title, first.settings, budget).alone(self._leases.capacity)
-        titled = replace(first.lecture, name=spec.title)
-        with self._leases.hold(demand, functools.partial(self._tell_waiting, titled)) as held:
+        with self._leases.hold(demand, functools.partial(self._tell_waiting, first.lecture, spec.name)) as held:
             yield from self._run_repeats(cohort, held, states)
 
     def _kernels_at_once(self, spec: CohortSpec) -> int:
@@ -173,7 +172,8 @@ class CohortRunner(LectureRunner):
         spec = cohort.spec
         jobs = [self._job(cohort.parts[name], cohort.limit, left) for name in spec.lectures]
         largest = max((part.lecture for part in cohort.parts.values()), key=lambda lecture: len(lecture.cells))
-        self._chronicle.begin(replace(largest, name=spec.title), jobs[0].settings.memory_cap_bytes)
+        begun = replace(largest, name=spec.lectures[0])
+        self._chronicle.begin(begun, jobs[0].settings.memory_cap_bytes, variant=spec.name)
         found: Run = self._bench().run_cohort(
             spec,
             jobs,
@@ -184,7 +184,7 @@ class CohortRunner(LectureRunner):
         )
         members = tuple(self._shown(replace(run, company=held.company)) for run in found.members)
         run = self._shown(replace(found, company=held.company, members=members))
-        self._chronicle.end(spec.title, run.outcome.value)
+        self._chronicle.end(spec.lectures[0], run.outcome.value, variant=spec.name)
         if held.warning:
             finding = Finding(kind=FindingKind.LEASE, message=held.warning)
             run = replace(run, findings=(*run.findings, finding))

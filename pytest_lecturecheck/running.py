@@ -30,9 +30,9 @@ from pytest_lecturecheck.remembering import FailureMemory
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.results import Results
 from pytest_lecturecheck.retracing import add_traces, cells_over
-from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.settings import GpuNeed, ItemLimit
-from pytest_lecturecheck.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.variant import DEFAULT_VARIANT, title_of
 from pytest_lecturecheck.verdict import Policy, VerdictKind
 
 if TYPE_CHECKING:
@@ -215,15 +215,17 @@ class LectureRunner:
             return
         demand = self._leases.demand(lecture.name, settings, self._results.find_budget(lecture.name))
         demand = demand.alone(self._leases.capacity) if is_alone else demand
-        with self._leases.hold(demand, functools.partial(self._tell_waiting, lecture)) as held:
+        with self._leases.hold(demand, functools.partial(self._tell_waiting, lecture, DEFAULT_VARIANT)) as held:
             if held.refusal:
+                self._chronicle.end(lecture.name, Outcome.REFUSED.value)
                 yield self._refused(lecture, held.refusal)
                 return
             environment = {**held.device_variables(self._devices), **environment}
             yield from self._run_all(_Job(lecture=lecture, environment=environment, held=held, limit=limit), state)
 
-    def _tell_waiting(self, lecture: Lecture, reason: str) -> None:
-        waiting = self._execution.waiting_progress(lecture, reason)
+    def _tell_waiting(self, lecture: Lecture, variant: str, reason: str) -> None:
+        self._chronicle.wait(lecture.name, reason, variant=variant)
+        waiting = self._execution.waiting_progress(replace(lecture, name=title_of(lecture.name, variant)), reason)
         self._on_progress(waiting)
         self._on_wait()
 

@@ -6,3 +6,8 @@ from typing import Final
 
 DEFAULT_VARIANT: Final = ""
 """The unnamed variant of a lecture that has no others; it does not show in node ids or budget files."""
+
+
+def title_of(lecture: str, variant: str) -> str:
+    """Name a lecture, or a variant of it (``a.md [c=2]``)."""
+    return f"{lecture} [{variant}]" if variant else lecture

@@ -35,6 +35,7 @@ class Event:
     """The words of the lines."""
 
     SESSION: Final = "session start"
+    WAIT: Final = "waiting"
     LECTURE: Final = "lecture start"
     KERNEL: Final = "kernel start"
     CELL: Final = "cell start"
@@ -117,6 +118,8 @@ class Interrupted:
         session: mark of the session.
         worker: name of the process among those of the session, or an empty string.
         lecture: the lecture that was running, or an empty string.
+        variant: name of the cohort where it was one of several kernels, or an empty string.
+        waits_for: what it was waiting for before its kernel could start, or an empty string.
         last_lecture: the lecture that had ended last, or an empty string.
         cell_number: the code cell that was running, or ``None``.
         line: its line in the lecture's file, or ``None``.
@@ -132,6 +135,8 @@ class Interrupted:
     session: str = ""
     worker: str = ""
     lecture: str = ""
+    variant: str = ""
+    waits_for: str = ""
     last_lecture: str = ""
     cell_number: int | None = None
     line: int | None = None
@@ -212,12 +217,14 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
     last_lecture = ""
     for line in lines[1:]:
         event = line["event"]
-        if event == Event.LECTURE:
-            lecture = {"lecture": line.get("lecture"), "cap": line.get("cap")}
+        if event == Event.WAIT:
+            lecture |= {key: line.get(key) for key in ("lecture", "variant", "waits")}
+        elif event == Event.LECTURE:
+            lecture = {key: line.get(key) for key in ("lecture", "variant", "cap")}
         elif event == Event.LECTURE_END:
             last_lecture, lecture = _text(lecture, "lecture"), {}
         elif event == Event.KERNEL:
-            lecture["pid"] = line.get("pid")
+            lecture |= {"pid": line.get("pid"), "waits": None}
         elif event == Event.CELL:
             lecture |= {"cell": line.get("cell"), "line": line.get("line")}
         elif event == Event.CELL_END:
@@ -232,6 +239,8 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
         session=_text(lines[0], "session"),
         worker=_text(lines[0], "worker"),
         lecture=_text(lecture, "lecture"),
+        variant=_text(lecture, "variant"),
+        waits_for=_text(lecture, "waits"),
         last_lecture=last_lecture,
         cell_number=_whole(lecture, "cell"),
         line=_whole(lecture, "line"),

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pytest_lecturecheck.kernel.ports import Progress
 from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
 from pytest_lecturecheck.probe.port import Snapshot
 from pytest_lecturecheck.settings import NO_LIMIT, RunSettings
-from pytest_lecturecheck.store.journal import Interrupted
+from pytest_lecturecheck.store.journal import Interrupted, read_journal
 
 GIB = 1024**3
 LECTURE = Lecture(
@@ -74,6 +75,32 @@ def test_a_run_is_written_down_as_it_comes(tmp_path):
     chronicle.close()
     chronicle.close()
     assert list((tmp_path / ".lecturecheck" / "journal").iterdir()) == []
+
+
+def test_what_is_waited_for_is_written_down_whenever_it_changes(tmp_path):
+    chronicle = Chronicle(tmp_path)
+    chronicle.wait("a.md", "waits for 3.1 GiB, 2 running")
+    chronicle.wait("a.md", "waits for 3.1 GiB, 1 running")
+    found = read_journal(*(tmp_path / ".lecturecheck" / "journal").glob("*.jsonl"))
+    assert render_state(found) == "a.md was waiting to start (waits for 3.1 GiB, 1 running)"
+    chronicle.end("a.md", "refused")
+    chronicle.wait("a.md", "waits to run alone, 1 running", variant="c=2")
+    chronicle.begin(LECTURE, None, variant="c=2")
+    queued = Progress(
+        lecture="a.md [c=2]", number=0, total=2, elapsed_seconds=1.0, snapshot=None, waits_for="queued in Slurm"
+    )
+    chronicle.note(queued)
+    chronicle.note(replace(queued, elapsed_seconds=2.0))
+    found = read_journal(*(tmp_path / ".lecturecheck" / "journal").glob("*.jsonl"))
+    assert render_state(found) == "a.md [c=2] was waiting to start (queued in Slurm)"
+    assert (found.lecture, found.variant, found.last_lecture) == ("a.md", "c=2", "a.md")
+    chronicle.note(replace(queued, waits_for=""))
+    assert [line["event"] for line in written(tmp_path)] == [
+        *("waiting", "waiting", "lecture end", "waiting", "lecture start", "waiting", "waiting")
+    ]
+    found = read_journal(*(tmp_path / ".lecturecheck" / "journal").glob("*.jsonl"))
+    assert render_state(found) == "a.md [c=2] was starting its kernel"
+    chronicle.close()
 
 
 @pytest.mark.parametrize("cap", [None, 0.0, NO_LIMIT])

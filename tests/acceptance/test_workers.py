@@ -1,0 +1,46 @@
+"""Workers of xdist that are killed, or whose words cross: what the controller tells of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+WORKER_NUMBERS = """
+    import os, pathlib
+    def pytest_runtest_setup(item):
+        pathlib.Path(f"{item.path.stem}.worker").write_text(str(os.getpid()))
+    """
+"""Has every worker leave its process id before it runs a lecture."""
+
+KILLS_THE_ONE_THAT_WAITS = """
+    import os, pathlib, signal, time
+    ledger = pathlib.Path(os.environ["XDG_RUNTIME_DIR"], "lecturecheck-leases")
+    for _ in range(1200):
+        if list(ledger.glob("ticket-*.json")):
+            break
+        time.sleep(0.05)
+    else:
+        raise TimeoutError("nobody waits")
+    (other,) = [name for name in ("a", "b") if name != {name!r}]
+    os.kill(int(pathlib.Path(f"{{other}}.worker").read_text()), signal.SIGKILL)
+    """
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_a_lecture_whose_worker_is_killed_while_it_waits_is_in_the_summary(own_desk):
+    for name in "ab":
+        own_desk.notebook(f"{name}.ipynb", KILLS_THE_ONE_THAT_WAITS.format(name=name), lecturecheck={"exclusive": True})
+    own_desk.write("conftest.py", WORKER_NUMBERS)
+    session = own_desk.pytest("--lecture-budget", "-n2", "--max-worker-restart=0")
+    outcomes = {name: session.run(f"{name}.ipynb")["outcome"] for name in "ab"}
+    assert sorted(outcomes.values()) == ["completed", "not started"], session.text
+    lost = next(name for name, outcome in outcomes.items() if outcome == "not started")
+    (ran,) = {"a", "b"} - {lost}
+    why = f"waiting to start (waits for '{ran}.ipynb', which runs alone)"
+    assert session.run(f"{lost}.ipynb")["reason"] == f"its worker went down while it was {why}"
+    assert session.verdict(f"{lost}.ipynb")["failed"] is True
+    (told,) = [line for line in session.lines if " went down: " in line]
+    assert re.fullmatch(rf"worker gw[01] went down: {re.escape(f'{lost}.ipynb was {why}')}", told)
+    assert any(line.split()[:3] == [f"{lost}.ipynb", "died", "-"] for line in session.lines), session.text
