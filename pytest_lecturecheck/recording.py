@@ -227,16 +227,11 @@ def _figure(measured: Measurement | None) -> float | None:
 
 
 def _heaviest_cells(run: Run) -> tuple[HeavyCell, ...]:
-    cells = [
+    return tuple(
         HeavyCell(number=cell.number, line=cell.line, peak_footprint_bytes=math.ceil(figure))
-        for cell in run.cells
+        for cell in run.heaviest_cells()[:HEAVIEST_COUNT]
         if (figure := _figure(cell.measured(Metric.PEAK_FOOTPRINT))) is not None
-    ]
-    # The first is the one that is charged for the peak; a later cell that only keeps it may read a few pages more.
-    charged = run.heaviest_cell()
-    first = charged.number if charged is not None else 0
-    ordered = sorted(cells, key=lambda cell: (cell.number != first, -cell.peak_footprint_bytes, cell.number))
-    return tuple(ordered[:HEAVIEST_COUNT])
+    )
 
 
 def _is_noise(old: LectureBudget, new: LectureBudget, rules: Tolerance) -> bool:

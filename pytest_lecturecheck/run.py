@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,7 +15,7 @@ from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.profile import ProfileFigures
 from pytest_lecturecheck.timeline import MemorySample
-from pytest_lecturecheck.variant import DEFAULT_VARIANT, title_of
+from pytest_lecturecheck.variant import DEFAULT_VARIANT
 
 _SAME_PEAK_FRACTION: Final = 0.99
 
@@ -380,7 +381,7 @@ class Run:
     @property
     def title(self) -> str:
         """Name the lecture, or the cohort."""
-        return title_of(self.lecture, self.variant) if self.members else self.lecture
+        return f"{self.lecture} [{self.variant}]" if self.members else self.lecture
 
     @property
     def speaker(self) -> Run:
@@ -399,17 +400,26 @@ class Run:
         return any(item.is_reserved for item in self.devices)
 
     def heaviest_cell(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> CellRun | None:
-        """
-        Give the cell with the highest measurement of ``metric``.
+        """Give the cell with the highest measurement of ``metric``, the first of :meth:`heaviest_cells`."""
+        cells = self.heaviest_cells(metric)
+        return cells[0] if cells else None
 
-        Of memory the first cell that came within 1 % of the highest: a later one that only keeps what an earlier one
-        took is not charged for it. A cohort has none: its figures are those of several kernels.
+    def heaviest_cells(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> tuple[CellRun, ...]:
+        """
+        Give the cells that have a measurement of ``metric``, the highest first; what is as high, in the order of cells.
+
+        Memory within 1 % of what is highest is as high: a later cell that only keeps what an earlier one took is not
+        charged for it. A cohort has none: its figures are those of several kernels.
         """
         if self.members:
-            return None
-        measured = [(cell, found.value) for cell in self.cells if (found := cell.measured(metric)) is not None]
-        if not measured:
-            return None
-        highest = max(value for _, value in measured)
-        enough = highest * _SAME_PEAK_FRACTION if metric.is_memory else highest
-        return next(cell for cell, value in measured if value >= enough)
+            return ()
+        pairs = [(cell, found.value) for cell in self.cells if (found := cell.measured(metric)) is not None]
+        ordered: list[CellRun] = []
+        alike: list[CellRun] = []
+        enough = math.inf
+        for cell, value in sorted(pairs, key=lambda pair: (-pair[1], pair[0].number)):
+            if not value >= enough:
+                ordered += sorted(alike, key=lambda cell: cell.number)
+                alike, enough = [], value * (_SAME_PEAK_FRACTION if metric.is_memory and value > 0 else 1)
+            alike.append(cell)
+        return (*ordered, *sorted(alike, key=lambda cell: cell.number))

@@ -178,7 +178,7 @@ def seen_range(metric: Metric, seen: Sequence[float]) -> str:
 
 def _heaviest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
     """Render the heaviest cells of the run beside the ones that were heaviest when the budget was recorded."""
-    now = _highest(entry, Metric.PEAK_FOOTPRINT)
+    now = entry.run.heaviest_cells(Metric.PEAK_FOOTPRINT)[:_HEAVIEST]
     then = {cell.number: cell for cell in entry.budget.heaviest} if entry.budget is not None else {}
     by_number = {cell.number: cell for cell in entry.run.cells}
     numbers = [cell.number for cell in now]
@@ -226,19 +226,13 @@ def _slowest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
             Field(line_text(cell.line)),
             *(Field(value_text(cell, metric)) for metric in (Metric.WALL, Metric.CPU, Metric.COMPILE)),
         )
-        for cell in _highest(entry, Metric.WALL)
+        for cell in entry.run.heaviest_cells(Metric.WALL)[:_HEAVIEST]
     ]
     return render_table(columns, rows, width=width, paint=paint, indent=indent) if rows else []
 
 
 def _mark(cell: CellRun | None, focus: CellRun | None) -> Field:
     return Field(">" if cell is not None and focus is not None and cell.number == focus.number else "", Tone.MARK)
-
-
-def _highest(entry: Entry, metric: Metric) -> list[CellRun]:
-    measured = [(cell, found.value) for cell in entry.run.cells if (found := cell.measured(metric)) is not None]
-    ordered = sorted(measured, key=lambda pair: (-pair[1], pair[0].number))
-    return [cell for cell, _ in ordered[:_HEAVIEST]]
 
 
 def _methods(entry: Entry, width: int, indent: str) -> list[str]:

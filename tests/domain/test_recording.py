@@ -200,6 +200,20 @@ def test_the_three_heaviest_cells_of_the_heaviest_run_are_kept():
     ]
 
 
+def test_cells_that_are_as_heavy_stand_in_their_order():
+    cells = [cell(1, 20), cell(2, 498), cell(3, 91), cell(4, 500), cell(5, 499), cell(6, 91.5)]
+    assert [item.number for item in run(500, cells=tuple(cells)).heaviest_cells()] == [2, 4, 5, 3, 6, 1]
+    assert run(500, cells=tuple(cells)).heaviest_cell().number == 2
+    heaviest = recorded(run(500, cells=tuple(cells)))[0].find("a.md").heaviest
+    assert [item.number for item in heaviest] == [2, 4, 5]
+
+
+def test_times_are_as_high_only_where_they_are_the_same():
+    walls = {1: 5.0, 2: 4.99, 3: 5.0, 4: 4.991}
+    cells = tuple(replace(cell(number, 10), readings={WALL: measured(WALL, wall)}) for number, wall in walls.items())
+    assert [item.number for item in run(10, cells=cells).heaviest_cells(WALL)] == [1, 3, 4, 2]
+
+
 def test_runs_that_disagree_are_named():
     _, changes = recorded(run(400), run(480, repeat=2), run(464, lecture="b.md"), run(400, lecture="b.md", repeat=2))
     assert [change.disagreement for change in changes if change.metric is FOOTPRINT] == [True, False]
