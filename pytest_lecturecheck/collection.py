@@ -9,7 +9,14 @@ from pathlib import Path
 from pytest_lecturecheck.arguments import Arguments
 from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.lecture.book import Book, read_book
-from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, Folders, is_candidate, says_at_ends
+from pytest_lecturecheck.lecture.selection import (
+    LECTURE_SUFFIXES,
+    SOURCES,
+    Folders,
+    forms_kept_beside,
+    is_candidate,
+    says_at_ends,
+)
 from pytest_lecturecheck.options import SessionSettings
 from pytest_lecturecheck.settings import RunSettings
 
@@ -38,10 +45,12 @@ class Collection:
         # By folder, as text: hashing a Path for each of a few thousand files costs more than all the rest.
         self._hidden: dict[str, bool] = {}
         self._books: dict[str, Book | None] = {}
+        self._names: dict[str, frozenset[str]] = {}
+        self._paired: dict[str, str] = {}
 
     def is_left_out(self, path: Path) -> bool:
-        """Tell whether a path was only met because a folder stands in for an oddly named file."""
-        return not self._arguments.wants(path)
+        """Tell whether a path was only met because a folder stands in for an oddly named file, or a link leads back."""
+        return not self._arguments.wants(path) or _leads_back(path)
 
     def is_lecture(self, path: Path) -> bool:
         """
@@ -59,8 +68,37 @@ class Collection:
             return False
         if not is_candidate(path, extra_suffixes=self._suffixes):
             return False
+        return not self._is_no_page(folder, path) and not self._has_source(folder, path)
+
+    def _is_no_page(self, folder: str, path: Path) -> bool:
         book = self._book(folder)
-        return book is None or not book.why_excluded(path)
+        return book is not None and bool(book.why_excluded(path))
+
+    def _has_source(self, folder: str, path: Path) -> bool:
+        """Tell whether a file is only another form of a text beside it, which is collected."""
+        suffixes = SOURCES.get(path.suffix.lower(), ())
+        if not suffixes:
+            return False
+        if folder not in self._names:
+            self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - only names are wanted
+        for suffix in suffixes:
+            source = path.with_suffix(suffix)
+            if (
+                source.name in self._names[folder]
+                and path.suffix.lower() in forms_kept_beside(source)
+                and self.is_lecture(source)
+            ):
+                self._paired[self._shown(path)] = source.name
+                return True
+        return False
+
+    def _shown(self, path: Path) -> str:
+        return Path(os.path.relpath(path, self._rootdir)).as_posix()
+
+    def left_out_forms(self) -> list[str]:
+        """Say which files were left out because jupytext keeps them beside their source."""
+        pairs = sorted(self._paired.items())
+        return [f"{name!r} is left out: jupytext keeps it as another form of {source!r}" for name, source in pairs]
 
     def _is_hidden(self, folder: str, path: Path) -> bool:
         if folder not in self._hidden:
@@ -118,3 +156,14 @@ class Collection:
         if folder == self._rootdir or self._rootdir not in folder.parents:
             return None
         return self._book(os.fspath(folder.parent))
+
+
+def _leads_back(path: Path) -> bool:
+    """Tell whether a path is a link to a folder that it lies in: to follow it would collect everything again."""
+    if not os.path.islink(path):  # noqa: PTH114 - asked of every path that is met
+        return False
+    try:
+        folder = path.parent.resolve()
+        return path.resolve() in {folder, *folder.parents}
+    except (OSError, RuntimeError):
+        return False

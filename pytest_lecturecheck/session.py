@@ -384,6 +384,7 @@ class LectureCheckSession:
         told = self._tell()
         if not scheduling.has_workers(self.config):
             told += [f"--lecture-exclude {text!r} left out nothing" for text in self.collection.unused_patterns()]
+            told += self.collection.left_out_forms()
         lines = [*told, *([""] if told and lines else []), *lines]
         if lines:
             # Unlike section(), this ends the line of progress first, so that no blank line follows the heading.

@@ -26,6 +26,7 @@ _KERNELSPEC: Final = re.compile(r"^[ \t]*kernelspec[ \t]*:", re.MULTILINE)
 _FORMAT_NAME: Final = re.compile(r"^[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
 _SCRIPT_HEADER: Final = re.compile(r"^# ---[ \t]*\n(?P<yaml>(?:#.*\n)*?)# ---[ \t]*$", re.MULTILINE)
 _SCRIPT_FORMAT: Final = re.compile(r"^#[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
+_FORMATS: Final = re.compile(r"^#?[ \t]+formats[ \t]*:[ \t]*['\"]?(?P<formats>[^'\"\n]+)", re.MULTILINE)
 _PERCENT_CELL: Final = re.compile(r"^[ \t]*#[ \t]*%%", re.MULTILINE)
 
 SCRIPT_FORMATS: Final = frozenset({"percent", "light", "sphinx", "hydrogen"})
@@ -111,6 +112,20 @@ def script_format(head: str) -> str:
     header = _SCRIPT_HEADER.search(head)
     found = _SCRIPT_FORMAT.search(header["yaml"]) if header is not None else None
     return found["name"] if found is not None and found["name"] in SCRIPT_FORMATS else ""
+
+
+def paired_suffixes(text: str) -> frozenset[str]:
+    """
+    Give the suffixes in which jupytext keeps a document beside each other (``formats: ipynb,md:myst``).
+
+    Forms that lie in other folders or have other names (``notebooks//ipynb``) are passed over.
+    """
+    front = split_front_matter(text)
+    script = _SCRIPT_HEADER.search(text) if front is None else None
+    header = front[0] if front is not None else script["yaml"] if script is not None else ""
+    found = _FORMATS.search(header)
+    names = [item.partition(":")[0].strip() for item in found["formats"].split(",")] if found is not None else []
+    return frozenset(f".{name.lower()}" for name in names if name.isalnum())
 
 
 def has_percent_cells(text: str) -> bool:

@@ -26,6 +26,8 @@ from pytest_lecturecheck.lecture import _peek
 
 LECTURE_SUFFIXES: Final = frozenset({".ipynb", ".md", ".py", ".rmd", ".qmd"})
 """Suffixes that can be lectures, in lower case."""
+SOURCES: Final = {".ipynb": (".md", ".py"), ".py": (".md",)}
+"""Of a lecture that jupytext keeps in several forms the text is the source, and often all that is committed."""
 
 _ON_REQUEST: Final = frozenset({".rmd", ".qmd"})
 _HEAD_BYTES: Final = 4096
@@ -86,6 +88,15 @@ def says_at_ends(path: Path, word: bytes) -> bool:
     except OSError:
         # Reading it in full says what is wrong with it.
         return False
+
+
+def forms_kept_beside(path: Path) -> frozenset[str]:
+    """Give the suffixes of the forms that jupytext keeps beside a text, its own among them; from a look at its head."""
+    try:
+        with path.open("rb") as stream:
+            return _peek.paired_suffixes(_decode_loosely(stream.read(_HEAD_BYTES)))
+    except OSError:
+        return frozenset()
 
 
 def is_copy_name(file_name: str) -> bool:

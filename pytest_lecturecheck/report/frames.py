@@ -112,11 +112,18 @@ def _blocks(rows: Sequence[str]) -> list[_Block]:
         kind = _kind(head)
         if kind:
             blocks.append(_Block(kind, [row]))
+        elif blocks[-1].kind != "text" and _ends_frame(head):
+            blocks.append(_Block("text", [row]))
         elif blocks[-1].kind == "text" or row.strip() or _numbered_next(rows, position):
             blocks[-1].lines.append(row)
         else:
             blocks.append(_Block("text", []))
     return [block for block in blocks if any(row.strip() for row in block.lines)]
+
+
+def _ends_frame(row: str) -> bool:
+    """Tell whether a row below a heading is none of its source lines: those are numbered or indented."""
+    return bool(row.strip()) and not row[0].isspace() and _NUMBERED.fullmatch(row) is None
 
 
 def _kind(row: str) -> str:

@@ -1,5 +1,7 @@
 """Arguments and node ids select exactly their lecture, whatever is in the name."""
 
+import os
+
 import pytest
 
 ODD = [
@@ -109,3 +111,50 @@ def test_a_page_outside_of_rootdir(pytester, lecture):
     # pytest itself names what lies outside of rootdir by nothing.
     assert "::lecture" in result.outlines
     assert "1 test collected" in result.outlines[-1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_a_link_back_to_a_folder_above_is_not_followed(pytester, lecture):
+    lecture("a/one.ipynb")
+    lecture("other/two.ipynb")
+    (pytester.path / "a" / "self").symlink_to(".")
+    (pytester.path / "a" / "up").symlink_to("..")
+    (pytester.path / "a" / "aside").symlink_to("../other")
+    assert collected(pytester) == ["a/aside/two.ipynb::lecture", "a/one.ipynb::lecture", "other/two.ipynb::lecture"]
+
+
+def pair(pytester, formats="ipynb,md:myst,py:percent"):
+    """Write a page and a script as jupytext writes them."""
+    kernel = "kernelspec:\n  display_name: P\n  name: python3\n"
+    head = f"jupytext:\n  formats: {formats}\n  text_representation:\n    format_name: "
+    cell = "\n```{code-cell}\n1\n```\n"
+    (pytester.path / "both.md").write_text(f"---\n{head}myst\n{kernel}---\n{cell}", encoding="utf-8")
+    script = "".join(f"# {line}\n" for line in f"---\n{head}percent\n{kernel}---".split("\n"))
+    (pytester.path / "both.py").write_text(f"{script}\n# %%\n1\n", encoding="utf-8")
+
+
+def test_of_the_forms_that_jupytext_keeps_beside_each_other_the_text_is_run(pytester, lecture):
+    lecture("both.ipynb")
+    lecture("alone.ipynb")
+    pair(pytester)
+    assert collected(pytester) == ["alone.ipynb::lecture", "both.md::lecture"]
+    assert collected(pytester, "both.ipynb", "both.py") == ["both.ipynb::lecture", "both.py::lecture"]
+    told = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", "-p", "no:cacheprovider")
+    told.stdout.fnmatch_lines(["'both.ipynb' is left out: jupytext keeps it as another form of 'both.md'"])
+
+
+def test_a_form_whose_source_is_left_out_is_run(pytester, lecture):
+    lecture("both.ipynb")
+    pair(pytester)
+    assert collected(pytester, "--lecture-exclude", "both.md") == ["both.py::lecture"]
+    assert collected(pytester, "--lecture-exclude", "both.md", "--lecture-exclude", "both.py") == [
+        "both.ipynb::lecture"
+    ]
+
+
+@pytest.mark.parametrize("formats", ["md:myst", "notebooks//ipynb,md:myst", "[ipynb"])
+def test_files_of_one_name_are_lectures_of_their_own_where_nothing_says_that_they_are_one(pytester, lecture, formats):
+    lecture("both.ipynb")
+    pair(pytester, formats=f"'{formats}'")
+    (pytester.path / "both.py").unlink()
+    assert collected(pytester) == ["both.ipynb::lecture", "both.md::lecture"]

@@ -86,6 +86,14 @@ def test_chained_exceptions_keep_what_joins_them():
     ]
 
 
+def test_a_message_right_below_a_frame_is_none_of_its_lines():
+    packed = (
+        CHAINED[0].replace("error:\n\nKeyError", "error:\nKeyError").replace("from error\n\nValue", "from error\nValue")
+    )
+    assert packed.count("\n\n") == CHAINED[0].count("\n\n") - 2
+    assert condense_traceback((packed,)) == condense_traceback(CHAINED)
+
+
 def test_recursion_stays_short():
     assert condense_traceback(RECURSION) == [
         "Cell In[5], line 3",
