@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pytest_lecturecheck.device import DeviceUse
 from pytest_lecturecheck.metric import Metric, Reading
+from pytest_lecturecheck.probe.memory._sampler import Sampler
+from pytest_lecturecheck.probe.memory._source import Unread, Words
 from pytest_lecturecheck.probe.port import CellReadings, Snapshot
 from pytest_lecturecheck.timeline import MemorySample
 
@@ -77,3 +80,67 @@ class FakeDeviceProbe:
     def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
         self.calls.append("close")
         return self.lecture, self.after
+
+
+class StillSampler(Sampler):
+    """A sampler without a thread: the test takes the samples."""
+
+    def add(self, target, interval_seconds):
+        """Leave the target alone."""
+
+
+class FakeSource:
+    """Processes as a test sets them: readings by process id, children by parent. What was reset is kept."""
+
+    def __init__(self, **words):
+        self.processes = {}
+        self.children = {}
+        self.workers = {}
+        self.can_reset = True
+        self.resets = []
+        self.swap_bytes = None
+        self.pressure = ""
+        self.words = Words(
+            **{
+                "footprint": "footprint",
+                "interval_peak": "interval peak",
+                "lifetime_peak": "lifetime peak",
+                "resident": "resident size",
+                "resident_peak": "resident peak",
+                "sources": {Metric.CPU: "times", Metric.MAJOR_FAULTS: "faults", Metric.DISK_WRITTEN: "bytes"},
+                "missing": {Metric.PEAK_COMPRESSED: "not told"},
+                "swap": "only the machine's is known",
+                **words,
+            }
+        )
+
+    def worker(self, pid):
+        return self.workers.get(pid, pid)
+
+    def read(self, pid):
+        return self.processes.get(pid, Unread(reason="gone", is_gone=True))
+
+    def reset_peak(self, pid):
+        """Set the counter back to the present footprint, where there is one and that is allowed."""
+        self.resets.append(pid)
+        reading = self.processes.get(pid)
+        if self.can_reset and reading is not None and reading.interval_peak_bytes is not None:
+            self.processes[pid] = replace(reading, interval_peak_bytes=reading.footprint_bytes)
+        return self.can_reset
+
+    def descendants(self, pids):
+        """Give all descendants, or ``None`` where the children of one process are."""
+        found, left = set(), list(pids)
+        while left:
+            children = self.children.get(left.pop(), ())
+            if children is None:
+                return None
+            left += [child for child in children if child not in found]
+            found |= set(children)
+        return frozenset(found - set(pids))
+
+    def machine_swap_bytes(self):
+        return self.swap_bytes
+
+    def memory_pressure(self):
+        return self.pressure

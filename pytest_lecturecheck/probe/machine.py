@@ -1,8 +1,8 @@
 """
 Detect the machine as a run can use it: platform label, processor, memory, and the limits that apply.
 
-Linux is read from ``/proc`` and ``/sys`` below a root folder that can be set; psutil answers on other systems. No host
-name, user name or environment variable (except Slurm's own memory figures) is read.
+Linux is read from ``/proc`` and ``/sys`` below a root folder that can be set, macOS by ``sysctl``, Windows through
+psutil and the registry. No host name, user name or environment variable (except Slurm's own memory figures) is read.
 """
 
 from __future__ import annotations
@@ -120,16 +120,17 @@ def _usable_cores(affinity_count: int, quota_cores: float | None) -> int:
 
 
 def _detect_other_machine(accelerators: Sequence[str], driver: str | None, cuda: str | None) -> Machine:
-    import psutil  # noqa: PLC0415 - slow to import, and Linux does without
+    from pytest_lecturecheck.probe.system_facts import read_facts  # noqa: PLC0415 - loads ctypes; Linux does without
 
-    limit = _smallest_ulimit(psutil.virtual_memory().total)
+    facts = read_facts()
+    limit = _smallest_ulimit(facts.ram_bytes)
     return Machine(
         system=_system_name(),
         architecture=_architecture(platform.machine()),
-        cpu=platform.processor() or f"unnamed {platform.machine()} processor",
-        core_count=os.cpu_count() or 1,
-        ram_bytes=psutil.virtual_memory().total,
-        swap_bytes=psutil.swap_memory().total,
+        cpu=facts.cpu,
+        core_count=facts.core_count,
+        ram_bytes=facts.ram_bytes,
+        swap_bytes=facts.swap_bytes,
         memory_limit_bytes=limit.limit_bytes if limit is not None else None,
         memory_limit_source=limit.source if limit is not None else "",
         accelerators=tuple(accelerators),

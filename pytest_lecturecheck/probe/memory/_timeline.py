@@ -14,8 +14,8 @@ MOST_POINTS: Final = 2000
 """So many points a run keeps at most."""
 _LEAST_POINTS: Final = 6
 
-Point: TypeAlias = tuple[float, int, int | None, int | None, int | None]
-"""Moment, level (what is thinned by), footprint, resident size, swap; the moment is of ``time.perf_counter``."""
+Point: TypeAlias = tuple[float, int, int | None, int | None, int | None, int | None]
+"""Moment (of ``time.perf_counter``), level (what is thinned by), footprint, resident size, swap, compressed."""
 _Bucket: TypeAlias = tuple[Point, Point]
 """Of one stretch of samples: the lowest and the highest."""
 
@@ -40,10 +40,18 @@ class Timeline:
         self._per_bucket = 1
         self._in_last = 0
 
-    def add(self, at: float, *, footprint_bytes: int | None, rss_bytes: int | None, swap_bytes: int | None) -> None:
+    def add(
+        self,
+        at: float,
+        *,
+        footprint_bytes: int | None,
+        rss_bytes: int | None,
+        swap_bytes: int | None,
+        compressed_bytes: int | None = None,
+    ) -> None:
         """Add a sample taken at the moment ``at`` of ``time.perf_counter``; it is not before the last one."""
         level = footprint_bytes if footprint_bytes is not None else rss_bytes or 0
-        point = (at, level, footprint_bytes, rss_bytes, swap_bytes)
+        point = (at, level, footprint_bytes, rss_bytes, swap_bytes, compressed_bytes)
         self._last = point
         if self._first is None:
             self._first = point
@@ -57,7 +65,13 @@ class Timeline:
             return
         if len(self._buckets) == self._most_buckets:
             self._halve()
-            self.add(at, footprint_bytes=footprint_bytes, rss_bytes=rss_bytes, swap_bytes=swap_bytes)
+            self.add(
+                at,
+                footprint_bytes=footprint_bytes,
+                rss_bytes=rss_bytes,
+                swap_bytes=swap_bytes,
+                compressed_bytes=compressed_bytes,
+            )
             return
         self._buckets.append((point, point))
         self._in_last = 1
@@ -79,8 +93,11 @@ class Timeline:
                 footprint_bytes=footprint_bytes,
                 rss_bytes=rss_bytes,
                 swap_bytes=swap_bytes,
+                compressed_bytes=compressed_bytes,
             )
-            for at, _, footprint_bytes, rss_bytes, swap_bytes in sorted(kept, key=lambda point: point[0])
+            for at, _, footprint_bytes, rss_bytes, swap_bytes, compressed_bytes in sorted(
+                kept, key=lambda point: point[0]
+            )
         )
 
 

@@ -17,6 +17,8 @@ from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE, CellReadings, Sna
 from pytest_lecturecheck.units import MIB
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the exact figures of Linux")
+on_macos = pytest.mark.skipif(sys.platform != "darwin", reason="the exact figures of macOS")
+on_windows = pytest.mark.skipif(sys.platform != "win32", reason="the figures of Windows")
 SERVE = """
 import sys
 for line in sys.stdin:
@@ -103,7 +105,7 @@ def windows_probe(pid):
     return _windows.open_probe(pid, interval_seconds=0.025)
 
 
-@pytest.mark.parametrize("open_probe", [open_memory_probe, darwin_probe, windows_probe])
+@pytest.mark.parametrize("open_probe", [open_memory_probe, windows_probe])
 def test_contract(start, open_probe):
     kernel = start(open_probe)
     found = kernel.cell("x = bytearray(30_000_000)")
@@ -124,7 +126,7 @@ def test_contract(start, open_probe):
     assert kernel.probe.close() == lecture
 
 
-@pytest.mark.parametrize("open_probe", [open_memory_probe, darwin_probe, windows_probe])
+@pytest.mark.parametrize("open_probe", [open_memory_probe, windows_probe])
 def test_contract_after_death(start, open_probe):
     kernel = start(open_probe)
     kernel.probe.begin_cell()
@@ -137,10 +139,54 @@ def test_contract_after_death(start, open_probe):
     check_readings(kernel.end())
 
 
-@pytest.mark.parametrize(("open_probe", "system"), [(darwin_probe, "macOS"), (windows_probe, "Windows")])
-def test_what_is_missing_elsewhere_is_said(start, open_probe, system):
-    found = start(open_probe).cell("pass").readings[Metric.PEAK_FOOTPRINT]
-    assert found.text == f"not measured (not implemented on {system} yet)"
+@pytest.mark.skipif(sys.platform == "darwin", reason="about systems without its library")
+def test_the_library_of_another_system_is_missed_with_a_reason(start):
+    kernel = start(darwin_probe)
+    found = kernel.cell("pass").readings
+    reasons = {reading.reason for reading in found.values() if isinstance(reading, Unavailable)}
+    assert found.keys() - {Metric.WALL, Metric.PEAK_SWAP} == {
+        metric for metric, reading in found.items() if str(reading).count("libSystem.B.dylib cannot be loaded: ")
+    }
+    assert len(reasons) == 2
+    assert kernel.probe.snapshot() is None
+
+
+@on_macos
+def test_a_spike_is_charged_exactly_on_macos(start):
+    kernel = start(interval_seconds=1.0)
+    kernel.cell("pass")
+    for _ in range(2):
+        spike = kernel.cell("x = bytearray(b'1') * 600_000_000; del x")
+        after = kernel.cell("pass")
+        assert method(spike) is Method.EXACT
+        assert spike.readings[Metric.PEAK_FOOTPRINT].source == "ri_interval_max_phys_footprint"
+        assert mib(spike) - spike.start_footprint_bytes / MIB == pytest.approx(600_000_000 / MIB, abs=20)
+        assert mib(after) < mib(spike) - 300
+    assert kernel.end()[Metric.PEAK_FOOTPRINT].method is Method.EXACT
+
+
+@on_macos
+def test_a_child_is_noticed_on_macos(start):
+    kernel = start(interval_seconds=5.0)
+    kernel.cell("import subprocess")
+    child = kernel.cell("subprocess.run(['/usr/bin/true'])")
+    assert method(child) is Method.SAMPLED
+    assert method(kernel.cell("pass")) is Method.EXACT
+    busy = kernel.cell("import time\nwhile time.process_time() < 0.5: pass")
+    assert 0.3 < busy.readings[Metric.CPU].value < 1.5
+
+
+@on_windows
+def test_a_spike_is_charged_exactly_on_windows(start):
+    kernel = start(interval_seconds=1.0)
+    kernel.cell("pass")
+    spike = kernel.cell("x = bytearray(b'1') * 600_000_000; del x")
+    after = kernel.cell("pass")
+    assert method(spike) is Method.EXACT
+    assert mib(spike) - spike.start_footprint_bytes / MIB == pytest.approx(600_000_000 / MIB, abs=20)
+    assert method(after) is Method.BRACKET
+    assert after.readings[Metric.PEAK_FOOTPRINT].high >= spike.readings[Metric.PEAK_FOOTPRINT].value
+    assert kernel.end()[Metric.PEAK_FOOTPRINT].method is Method.EXACT
 
 
 def test_no_thread_stays_behind(start):

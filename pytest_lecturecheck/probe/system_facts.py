@@ -1,0 +1,135 @@
+"""
+Processor and memory of machines that run macOS or Windows, each read through a port that tests can stand in for.
+
+Swap space of macOS is not among them: swap files are made as they are needed, and their present size limits nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pytest_lecturecheck.probe.libsystem import LibSystem, open_libsystem
+
+_PROCESSOR_KEY: Final = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemFacts:
+    """
+    What a machine has.
+
+    Attributes:
+        cpu: model name of the processor.
+        core_count: cores that this process may use.
+        ram_bytes: physical memory.
+        swap_bytes: swap space of a fixed size, or ``None`` where there is none such.
+    """
+
+    cpu: str
+    core_count: int
+    ram_bytes: int
+    swap_bytes: int | None
+
+
+def read_facts() -> SystemFacts:
+    """Describe the machine that this runs on, which is one with macOS or Windows."""
+    if sys.platform == "darwin":
+        return read_darwin_facts(open_libsystem(), PsutilMachinery())
+    else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
+        return read_windows_facts(PsutilMachinery(), read_processor_name)
+
+
+class Machinery(Protocol):
+    """What psutil tells of a machine."""
+
+    def ram_bytes(self) -> int:
+        """Give the physical memory."""
+
+    def swap_bytes(self) -> int:
+        """Give the size of all page files."""
+
+    def affinity_count(self) -> int | None:
+        """Give the cores that this process is held to, or ``None`` where the system does not hold processes to any."""
+
+
+class PsutilMachinery:
+    """The machine that this runs on."""
+
+    def ram_bytes(self) -> int:
+        """Give the physical memory."""
+        import psutil  # noqa: PLC0415 - slow to import, and Linux does without
+
+        return int(psutil.virtual_memory().total)
+
+    def swap_bytes(self) -> int:
+        """Give the size of all page files."""
+        import psutil  # noqa: PLC0415 - as above
+
+        return int(psutil.swap_memory().total)
+
+    def affinity_count(self) -> int | None:
+        """Give the cores that this process is held to; macOS has nothing of that kind."""
+        import psutil  # noqa: PLC0415 - as above
+
+        ask = getattr(psutil.Process(), "cpu_affinity", None)
+        try:
+            return len(ask()) if ask is not None else None
+        except psutil.Error:
+            return None
+
+
+def read_darwin_facts(system: LibSystem | str, machinery: Machinery) -> SystemFacts:
+    """
+    Describe a machine with macOS, by ``sysctl``: ``platform.processor`` calls every Apple chip "arm".
+
+    Args:
+        system: the system's library, or why there is none.
+        machinery: asked for what the library does not tell.
+    """
+    known = system if isinstance(system, LibSystem) else None
+    return SystemFacts(
+        cpu=(known.text("machdep.cpu.brand_string") if known else None) or _general_name(),
+        core_count=(known.number("hw.logicalcpu") if known else None) or os.cpu_count() or 1,
+        ram_bytes=(known.number("hw.memsize") if known else None) or machinery.ram_bytes(),
+        swap_bytes=None,
+    )
+
+
+def read_windows_facts(machinery: Machinery, read_processor_name: Callable[[], str | None]) -> SystemFacts:
+    """
+    Describe a machine with Windows.
+
+    Args:
+        machinery: memory and cores.
+        read_processor_name: gives the model name as the registry has it, or ``None``.
+    """
+    name = " ".join((read_processor_name() or "").split())
+    return SystemFacts(
+        cpu=name or _general_name(),
+        core_count=machinery.affinity_count() or os.cpu_count() or 1,
+        ram_bytes=machinery.ram_bytes(),
+        swap_bytes=machinery.swap_bytes(),
+    )
+
+
+def read_processor_name() -> str | None:
+    """Give ``ProcessorNameString`` of the first processor from the registry of Windows; ``None`` elsewhere."""
+    if sys.platform == "win32":
+        import winreg  # noqa: PLC0415 - does not exist elsewhere
+
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _PROCESSOR_KEY) as key:
+                return str(winreg.QueryValueEx(key, "ProcessorNameString")[0])
+        except OSError:
+            return None
+    else:
+        return None
+
+
+def _general_name() -> str:
+    return platform.processor() or f"unnamed {platform.machine()} processor"
