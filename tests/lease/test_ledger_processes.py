@@ -93,7 +93,10 @@ def test_a_stopped_waiter_holds_up_nobody_and_keeps_its_place(folder, capacity, 
     waiter.ask("acquire", host_bytes=100)
     for _ in range(PATIENCE):
         ledger.try_acquire(Demand(host_bytes=1)).release()
-    os.kill(waiter.pid, signal.SIGSTOP)
+    # Not inside the critical section, where it would hold up all.
+    with open_desk(folder, {}):
+        os.kill(waiter.pid, signal.SIGSTOP)
+        os.waitpid(waiter.pid, os.WUNTRACED)
     assert Ledger(folder, capacity).try_acquire(Demand(host_bytes=1)).scarce is Scarce.TURN
     with ledger.acquire(Demand(host_bytes=1)) as lease:
         assert lease.number == PATIENCE + 2

@@ -71,6 +71,14 @@ def start():
         kernel.end()
 
 
+def wait_until(condition):
+    """Wait for the sampler to see something, however seldom it gets to look."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def mib(found, metric=Metric.PEAK_FOOTPRINT):
     return found.readings[metric].value / MIB
 
@@ -238,16 +246,20 @@ def test_memory_of_the_parent_is_not_inherited():
 @on_linux
 def test_forked_children_share(start):
     kernel = start()
-    kernel.cell("import os, time; big = bytearray(b'x') * 400_000_000")
-    found = kernel.cell(
+    kernel.cell("import os; big = bytearray(b'x') * 400_000_000")
+    kernel.probe.begin_cell()
+    kernel.send(
+        "reader, writer = os.pipe()\n"
         "children = []\n"
         "for _ in range(4):\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        "        time.sleep(1); os._exit(0)\n"
-        "    children.append(child)\n"
-        "for child in children: os.waitpid(child, 0)"
+        "        os.read(reader, 1); os._exit(0)\n"
+        "    children.append(child)"
     )
+    wait_until(lambda: kernel.probe._tree_bytes is not None)
+    kernel.send("os.write(writer, b'x' * 4)\nfor child in children: os.waitpid(child, 0)")
+    found = kernel.probe.end_cell()
     after = kernel.cell("pass")
     assert method(found) is Method.SAMPLED
     assert 380 < mib(found) < 520
@@ -258,10 +270,15 @@ def test_forked_children_share(start):
 @on_linux
 def test_memory_of_children_is_counted(start):
     kernel = start()
-    found = kernel.cell(
+    kernel.probe.begin_cell()
+    kernel.send(
         "import subprocess, sys\n"
-        "subprocess.run([sys.executable, '-c', 'b = bytearray(200_000_000); import time; time.sleep(1.5)'])"
+        "code = 'b = bytearray(200_000_000); input()'\n"
+        "child = subprocess.Popen([sys.executable, '-c', code], stdin=subprocess.PIPE)"
     )
+    wait_until(lambda: kernel.probe.snapshot().footprint_bytes > 190 * MIB)
+    kernel.send("child.communicate(b'\\n')")
+    found = kernel.probe.end_cell()
     # While a single child grows, its own resident size is known between two readings of the whole tree.
     assert 190 < mib(found) < 260
     assert mib(found, Metric.PEAK_RSS) < 60
@@ -326,7 +343,9 @@ def test_a_daemon_is_part_of_the_lecture():
             "    os._exit(0)\n"
             "os.waitpid(child, 0); os.read(reader, 1)"
         )
-        second = kernel.cell("time.sleep(1.5)")
+        kernel.probe.begin_cell()
+        wait_until(lambda: kernel.probe.snapshot().footprint_bytes > 115 * MIB)
+        second = kernel.probe.end_cell()
         assert method(first) is Method.SAMPLED
         assert 115 < mib(second) < 150
         assert kernel.probe.snapshot().process_count == 2
@@ -375,10 +394,7 @@ def test_death_in_mid_cell_keeps_what_was_seen(start):
     kernel = start()
     kernel.probe.begin_cell()
     kernel.send("x = bytearray(200_000_000)")
-    deadline = time.monotonic() + 20
-    while kernel.probe.snapshot().footprint_bytes < 190 * MIB:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: kernel.probe.snapshot().footprint_bytes >= 190 * MIB)
     kernel.process.kill()
     kernel.process.wait()
     found = kernel.probe.end_cell()
