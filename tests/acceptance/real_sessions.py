@@ -8,11 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
+
+import psutil
 
 CASES = Path(__file__).parent.parent / "cases"
 PLATFORM = "linux-x86_64-cpu"
@@ -117,7 +120,7 @@ class Desk:
         return self.write(f"lecture-budgets/{platform}.toml", head + "\n".join(entries))
 
     def pytest(
-        self, *args: str, cwd: str = ".", timeout: float = 240, before: Sequence[str] = (), **variables: str
+        self, *args: str, cwd: str = ".", timeout: float = 900, before: Sequence[str] = (), **variables: str
     ) -> Session:
         """Run pytest to its end; the label of the platform is fixed, so that budgets hold wherever this runs."""
         report, junit = self.folder / "report.json", self.folder / "junit.xml"
@@ -165,6 +168,22 @@ def session_environment(**variables: str) -> dict[str, str]:
         if not name.startswith(("PYTEST_", "COV_", "COVERAGE_")) and name not in {"CI", "BUILD_NUMBER", "COLUMNS"}
     }
     return {**kept, "COLUMNS": str(_WIDTH), "PYTHONUTF8": "1", **variables}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for something that is to happen, however busy the machine is."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended; what nobody has waited for yet is a zombie, and that is dead."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def parse_size_text(text: str) -> float:

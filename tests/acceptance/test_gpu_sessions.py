@@ -155,7 +155,7 @@ def test_a_card_that_cannot_be_used_is_told_of_once(card):
 
 def test_a_kernel_that_was_killed_and_still_holds_memory_is_named_to_the_next_lecture(card):
     # The driver lists the killed kernel on: its process is gone, and its memory is not free.
-    card.desk.notebook("a_slow.ipynb", PREPARE, "hold(5000 * 1024**2)\ntime.sleep(60)", lecturecheck={"timeout": 2})
+    card.desk.notebook("a_slow.ipynb", PREPARE, "hold(5000 * 1024**2)\ntime.sleep(60)", lecturecheck={"timeout": 5})
     card.desk.notebook(
         "b_next.ipynb",
         PREPARE,
@@ -198,7 +198,8 @@ def claim(name):
 def wait_for(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.02)
-    time.sleep(0.3)
+    # The session is to see it, though it may be held up.
+    time.sleep(2.5)
 """
 CONTEND = """
 if claim("first"):

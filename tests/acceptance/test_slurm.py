@@ -10,11 +10,10 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
-from real_sessions import Desk, session_environment
+from real_sessions import Desk, session_environment, wait_until
 
 from pytest_lecturecheck.cli import main
 
@@ -49,13 +48,6 @@ def steps():
     return ask("squeue", "--noheader", "--steps", "--format=%i").split()
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
     """Eight lectures on one node, two at a time, each with memory of its own."""
@@ -64,7 +56,7 @@ def session(tmp_path_factory):
         desk.notebook(f"{name}.ipynb", f"print({name!r})", FILL.format(100))
     desk.notebook("over.ipynb", FILL.format(120))
     desk.notebook("hungry.ipynb", "y = 1", FILL.format(600), "print('never')")
-    desk.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 1})
+    desk.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 3})
     desk.notebook("aborts.ipynb", "import os\nos.abort()")
     desk.notebook("wrong.ipynb", "1 / 0")
     desk.budgets({"a.ipynb": '"400 MiB"', "over.ipynb": '"100 MiB"', "hungry.ipynb": '"200 MiB"'})
@@ -92,7 +84,7 @@ def test_a_lecture_somewhat_over_its_budget_is_told_by_how_much(session):
 
 def test_other_ends_are_told_as_they_are(session):
     _, session = session
-    assert session.verdict("slow.ipynb")["headline"].startswith("code cell 1 timed out after 1 s")
+    assert session.verdict("slow.ipynb")["headline"].startswith("code cell 1 timed out after 3 s")
     assert session.run("slow.ipynb")["evidence"]["stopped_by_interrupt"] is True
     assert session.verdict("aborts.ipynb")["headline"].startswith("kernel aborted (SIGABRT) in code cell 1")
     assert session.verdict("wrong.ipynb")["headline"].startswith("ZeroDivisionError: division by zero")
@@ -129,7 +121,7 @@ def test_nothing_is_left(session):
 
 def test_a_kernel_on_another_node(own_desk):
     own_desk.notebook("a.ipynb", "import socket\nprint(socket.gethostname())", "x = 1")
-    own_desk.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 1})
+    own_desk.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 3})
     own_desk.notebook("hungry.ipynb", FILL.format(900))
     session = own_desk.pytest(*LAUNCH, before=salloc("--nodelist=lc2", "--ntasks=1", "--mem=400"))
     assert session.outcomes() == {"failed": 2, "passed": 1}

@@ -140,12 +140,19 @@ def test_hostile_names_stay_on_their_line(text):
         assert "\n" not in line
 
 
+# pytester has the session write to a file of this name, beside the lectures.
+UNTIL_TOLD = """
+while "a.ipynb: cell 2 of 3" not in pathlib.Path("stdout").read_text():
+    time.sleep(0.05)
+"""
+
+
 @pytest.mark.parametrize("workers", [(), ("-n1",)])
 def test_the_log_of_a_session(pytester, lecture, workers):
-    lecture("a.ipynb", "import time", "time.sleep(2)", "x = 1")
+    lecture("a.ipynb", "import pathlib, time", UNTIL_TOLD, "x = 1")
     lecture("b.ipynb", "1 / 0")
     pytester.path.joinpath("lecturecheck.toml").write_text("heartbeat = '1 s'", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget", *workers)
+    result = pytester.runpytest_subprocess("--lecture-budget", "--lecture-timeout=60", *workers)
     text = "\n".join(result.outlines)
     lines = [line for line in result.outlines if re.match(r"[ab]\.ipynb: (starts|cell|kernel|no budget|failed)", line)]
     assert lines[0] == "a.ipynb: starts, 3 code cells"

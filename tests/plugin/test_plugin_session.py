@@ -142,6 +142,13 @@ def test_the_library_is_not_taken_from_beside_the_lectures(pytester, lecture):
     assert "1 passed" in done.stdout
 
 
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def marked(mark):
     """Processes that carry both the mark of a run and that of this test, zombies left out."""
     found = []
@@ -174,16 +181,14 @@ def test_an_interrupted_session_leaves_no_kernel(pytester, lecture, code, more):
         text=True,
         start_new_session=True,
     )
-    for _ in range(600):
-        if Path("running").exists():
-            break
-        time.sleep(0.1)
+    wait_until(Path("running").exists)
     assert marked(mark)
     # As a terminal does it: to the whole foreground group.
     os.killpg(session.pid, signal.SIGINT)
     text, _ = session.communicate(timeout=60)
     assert session.returncode == pytest.ExitCode.INTERRUPTED, text
-    assert marked(mark) == []
+    # What a worker had no time to end is ended by its warden, soon after.
+    wait_until(lambda: marked(mark) == [])
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "1 / 1"])
@@ -213,3 +218,15 @@ def test_the_source_of_the_cell_that_is_over_comes_through_workers_into_the_repo
     page = Path("r.html").read_text(encoding="utf-8")
     assert "change by hand the limit of peak footprint in the budget file p.toml; recording keeps it" in page
     assert "</span>y = bytes(1)\n" in page
+
+
+def test_an_error_in_a_loaded_file_is_placed_in_that_file(pytester, lecture):
+    (pytester.path / "tools.py").write_text("x = 1\n\n1 / 0\n", encoding="utf-8")
+    head = "---\nkernelspec:\n  name: python3\n---\n"
+    page = f"{head}\n```{{code-cell}}\n:load: tools.py\n```\n"
+    (pytester.path / "loads.md").write_text(page, encoding="utf-8")
+    result = pytester.runpytest_inprocess("--lecture-budget", "loads.md", *CI_SAFE)
+    result.stdout.fnmatch_lines(
+        ["ZeroDivisionError: division by zero (code cell 1)", "loads.md: code cell 1 of 1, line 3 of tools.py"],
+        consecutive=True,
+    )
