@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,6 +74,20 @@ Errors about something outside the lecture: a server that answers tomorrow, a fi
 
 They come at once, so that little is won by remembering them, and repeating them would be wrong when the cause has gone.
 """
+_ERRNO: Final = re.compile(r"\[Errno (?P<number>\d{1,4})\] ")
+_TRANSIENT_ERRNOS: Final = frozenset(
+    {
+        errno.EADDRINUSE,
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+    }
+)
+"""The same of the machine: a port, a disk or memory that others have at that moment."""
 _FROM_OUTSIDE: Final = frozenset(
     {
         CauseKind.KILLED,
@@ -196,7 +212,10 @@ def is_worth_remembering(entry: Entry) -> bool:
     if cause is not None and cause.kind in _FROM_OUTSIDE:
         return False
     error = evidence.error if evidence is not None else None
-    return error is None or error.name not in _TRANSIENT_ERRORS
+    if error is None:
+        return True
+    number = _ERRNO.match(error.value)
+    return error.name not in _TRANSIENT_ERRORS and (number is None or int(number["number"]) not in _TRANSIENT_ERRNOS)
 
 
 def repeat_verdict(first: Verdict, started: str) -> Verdict:

@@ -185,14 +185,14 @@ class LectureCheckSession:
 
     def failure_text(self, entry: Entry, lecture: Lecture | None) -> str:
         """Render what pytest shows for a failed item."""
-        source = ""
-        if lecture is not None and entry.focus is not None:
-            source = next((cell.source for cell in lecture.cells if cell.number == entry.focus.number), "")
+        number = entry.focus.number if lecture is not None and entry.focus is not None else None
+        cell = next((cell for cell in lecture.cells if cell.number == number), None) if lecture is not None else None
         from pytest_lecturecheck.report.failure import render_failure  # noqa: PLC0415 - only where something failed
 
         return render_failure(
             entry,
-            source_lines=source.rstrip("\n").split("\n") if source else (),
+            source_lines=cell.source.rstrip("\n").split("\n") if cell is not None and cell.source else (),
+            loaded_from=(cell.source_path or "") if cell is not None else "",
             colour=bool(self._orders.get("colour")),
             width=int(self._orders.get("width", _DEFAULT_WIDTH)),
             verbosity=self.config.get_verbosity(),

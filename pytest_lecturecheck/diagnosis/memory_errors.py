@@ -1,11 +1,12 @@
 """
-Python's MemoryError: a refused request, a limit that was reached, or a library's word for something else.
+MemoryError and ENOMEM: a refused request, a limit that was reached, or a library's word for something else.
 
 MemoryError alone never means "needs more memory": the peak that was measured stands beside every statement.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Final
 
@@ -26,6 +27,8 @@ from pytest_lecturecheck.run import Evidence
 from pytest_lecturecheck.units import MIB, format_size
 
 _NAMES: Final = frozenset({"MemoryError", "_ArrayMemoryError"})
+_REFUSED_BY_SYSTEM: Final = re.compile(rf"\[Errno {errno.ENOMEM}\] ")
+"""How Python shows what the operating system refused: a mapping, or the copy of a process that fork() makes."""
 _NEAR_FRACTION: Final = 0.8
 _LITTLE_LEFT_FRACTION: Final = 0.05
 _FREE_LEAST_BYTES: Final = 256 * MIB
@@ -37,11 +40,22 @@ _LIBRARY_FRAME: Final = re.compile(r"\s*File (?P<path>\S+?)(?::[0-9]+)?(?:,| in 
 
 
 def is_memory_error(evidence: Evidence) -> bool:
-    """Tell whether the cell raised Python's MemoryError (NumPy's own included), and not about a device's memory."""
+    """
+    Tell whether the cell raised Python's MemoryError (NumPy's own included), and not about a device's memory.
+
+    An ``OSError`` with ENOMEM counts as one.
+    """
     error = evidence.error
-    return (
-        error is not None and error.name.rsplit(".", 1)[-1] in _NAMES and parse_request(error.name, error.value) is None
-    )
+    if error is None:
+        return False
+    if error.name == "OSError":
+        return _REFUSED_BY_SYSTEM.match(error.value) is not None
+    return error.name.rsplit(".", 1)[-1] in _NAMES and parse_request(error.name, error.value) is None
+
+
+def _named(evidence: Evidence) -> str:
+    is_system = evidence.error is not None and evidence.error.name == "OSError"
+    return "OSError (ENOMEM)" if is_system else "MemoryError"
 
 
 def find_superlu_limit(evidence: Evidence) -> Cause | None:
@@ -62,7 +76,7 @@ def find_superlu_limit(evidence: Evidence) -> Cause | None:
     return Cause(
         kind=CauseKind.LIBRARY_LIMIT,
         headline=(
-            f"library reported MemoryError, {_not_exhausted(evidence)} - "
+            f"library reported {_named(evidence)}, {_not_exhausted(evidence)} - "
             f"an internal limit, most likely the 32-bit sizes in SuperLU{in_brackets(evidence)}"
         ),
         evidence=(*lines, *all_lines(evidence)),
@@ -87,7 +101,9 @@ def find_impossible_request(evidence: Evidence) -> Cause | None:
     had = had_text(evidence)
     return Cause(
         kind=CauseKind.REQUEST_REFUSED,
-        headline=f"MemoryError: one request of {_asked_text(asked)} was refused{_clause(had)}{in_brackets(evidence)}",
+        headline=(
+            f"{_named(evidence)}: one request of {_asked_text(asked)} was refused{_clause(had)}{in_brackets(evidence)}"
+        ),
         evidence=all_lines(evidence),
     )
 
@@ -118,7 +134,7 @@ def find_exhausted_memory(evidence: Evidence) -> Cause | None:
         return None
     return Cause(
         kind=CauseKind.MEMORY_EXHAUSTED,
-        headline=f"MemoryError: {text}{in_brackets(evidence)}",
+        headline=f"{_named(evidence)}: {text}{in_brackets(evidence)}",
         evidence=all_lines(evidence),
     )
 
@@ -129,11 +145,11 @@ def find_limit_while_free(evidence: Evidence) -> Cause | None:
         return None
     asked, library = _asked(evidence), _library(evidence)
     if asked is not None:
-        text = f"MemoryError: a request of {_asked_text(asked)} was refused, {_not_exhausted(evidence)}"
+        text = f"{_named(evidence)}: a request of {_asked_text(asked)} was refused, {_not_exhausted(evidence)}"
         advice = ("look for a limit on address space or commitments: ulimit -v, ulimit -d, vm.overcommit_memory",)
     elif library:
         text = (
-            f"library reported MemoryError, {_not_exhausted(evidence)} - "
+            f"library reported {_named(evidence)}, {_not_exhausted(evidence)} - "
             f"an internal limit of {library}, or one request that was too large"
         )
         advice = ("do not look for a machine with more memory before the size of that request is known",)
@@ -155,7 +171,7 @@ def find_other_memory_error(evidence: Evidence) -> Cause | None:
         return Cause(
             kind=CauseKind.REQUEST_REFUSED,
             headline=(
-                f"MemoryError: one request of unknown size was refused{_clause(had_text(evidence))}"
+                f"{_named(evidence)}: one request of unknown size was refused{_clause(had_text(evidence))}"
                 f"{in_brackets(evidence)}"
             ),
             # Whoever raised it may have said more than what it was.

@@ -25,6 +25,9 @@ KEY = "lecturecheck"
 KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_client", "debugpy", "_pydevd_bundle"})
 """Packages that the kernel itself is made of."""
 
+TIMED_FILES = frozenset({"<timed exec>", "<timed eval>"})
+"""What IPython calls the body of ``%%time``."""
+
 DEVICE_MODULES = ("jax", "torch", "cupy")
 """Modules of which the second half of the agent knows."""
 LAST_WORDS_FILE = "last-words"
@@ -218,13 +221,17 @@ class Agent:
             return None
         traceback = getattr(sys, "last_traceback", None)
         cell_files = getattr(self.shell.compile, "_filename_map", {})
-        cell_file, line = None, None
+        cell_file, line, magic_line = None, None, 0
         while traceback is not None:
-            name = traceback.tb_frame.f_code.co_filename
-            if cell_file is None and name in cell_files:
-                cell_file = name
-            if cell_file is not None and name == cell_file:
+            code = traceback.tb_frame.f_code
+            if cell_file is None and code.co_filename in cell_files:
+                cell_file = code.co_filename
+            if cell_file is not None and code.co_filename == cell_file:
                 line = traceback.tb_lineno
+            elif code.co_name == "run_cell_magic":
+                magic_line = line or 0
+            elif magic_line and code.co_filename in TIMED_FILES:
+                line = magic_line + traceback.tb_lineno
             traceback = traceback.tb_next
         if line is None and isinstance(error, SyntaxError):
             line = error.lineno

@@ -17,6 +17,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
 # IPython's name for the running cell, made up of a hash; the line is told by itself.
 _CELL_FILE: Final = re.compile(r" \((?:\d+\.py|<ipython-input-[^>]*>), line \d+\)\Z")
+_CAPTURED: Final = re.compile(r"%%capture\b")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 _NO_CHANGE: Final = "changed nothing, all was there"
@@ -57,6 +58,9 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
     line = reply.words.get("error_line")
     if not isinstance(line, int):
         line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
+    if line is not None and content is not reply.content and _CAPTURED.match(cell.source):
+        # Its body was run as a cell of its own.
+        line += 1
     if line is not None and not 1 <= line <= cell.source.count("\n") + 1:
         line = None
     return CellError(

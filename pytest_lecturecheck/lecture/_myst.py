@@ -206,7 +206,7 @@ class _Builder:
         except LectureReadError as exc:
             msg = f":load: {target!r} {exc.reason}"
             raise LectureReadError(self._name, fence.line, msg) from exc
-        return source, Place(line=1, opening_line=fence.line, source_path=Path(str(target)).as_posix())
+        return source, Place(line=None, opening_line=fence.line, source_path=Path(str(target)).as_posix())
 
     def _resolve_load(self, target: object, fence: Fence) -> Path:
         if not isinstance(target, str) or not target.strip() or "\0" in target:

@@ -38,7 +38,7 @@ class Cell:
         skip_reason: why this cell is not run ("tag skip-execution"), or an empty string.
         expects_error: the cell is tagged as raising.
         source_path: the file that ``source`` was loaded from (MyST ``:load:``) where that is not the lecture's own,
-            relative to the lecture's folder; ``line`` then counts in that file.
+            relative to the lecture's folder; ``line`` is then ``None``.
     """
 
     index: int

@@ -43,7 +43,13 @@ _CAUSING: Final = frozenset(
 
 
 def render_failure(
-    entry: Entry, *, source_lines: Sequence[str] = (), colour: bool = False, width: int = 80, verbosity: int = 0
+    entry: Entry,
+    *,
+    source_lines: Sequence[str] = (),
+    loaded_from: str = "",
+    colour: bool = False,
+    width: int = 80,
+    verbosity: int = 0,
 ) -> str:
     """
     Render the failure text of an item. Its first line is the verdict's headline.
@@ -52,6 +58,7 @@ def render_failure(
         entry: the run with its verdict.
         source_lines: source of the cell in focus (:attr:`Entry.focus`), by lines; where it is empty, what the
             record has of it is shown.
+        loaded_from: the file that the source of that cell stands in, where it is not the lecture's own.
         colour: whether colour codes are written.
         width: columns of the terminal; only headline and place may be longer.
         verbosity: at 1 and above the kernel's traceback is shown whole and more of the cell's output.
@@ -59,7 +66,7 @@ def render_failure(
     paint = Paint(colour=colour)
     # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
     rows = source_lines or entry.source.rstrip("\n").split("\n")
-    lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, width, paint)]
+    lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, loaded_from, width, paint)]
     lines += _after_blank(_excerpt(entry, rows, width, paint))
     if any(item.kind is entry.verdict.kind for item in entry.verdict.compared):
         lines += _after_blank(render_exceeded(entry, width=width, paint=paint, indent=_INDENT))
@@ -72,7 +79,7 @@ def _after_blank(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _place(entry: Entry, width: int, paint: Paint) -> list[str]:
+def _place(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[str]:
     """Give the place that an editor opens, then in which cell that is."""
     cell = entry.focus
     parts = [f"variant {one_line(entry.run.variant)}"] if entry.run.variant else []
@@ -81,7 +88,9 @@ def _place(entry: Entry, width: int, paint: Paint) -> list[str]:
         if cell.line is not None and entry.line != cell.line:
             parts.append(f"which starts at line {cell.line}")
         elif cell.line is None and (inner := entry.failing_line_in_cell) is not None:
-            parts.append(f"line {inner} of the cell")
+            parts.append(f"line {inner} of {one_line(loaded_from) or 'the cell'}")
+        elif loaded_from:
+            parts.append(f"loaded from {one_line(loaded_from)}")
     text = ", ".join(parts)
     place = f"{entry.location}: {text}" if text else entry.location
     # A place that is broken over two lines cannot be opened.

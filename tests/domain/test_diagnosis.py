@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -191,6 +192,19 @@ def test_a_memory_error_with_words_of_its_own_keeps_them():
         "(code cell 2, line 9)",
     )
     assert cause.evidence == ("MemoryError: the table of quantiles does not fit", *ROOMY_LINES)
+
+
+def test_what_the_operating_system_refused_is_told_like_a_memory_error():
+    refused = raised("OSError", f"[Errno {errno.ENOMEM}] Cannot allocate memory")
+    cause = check(
+        refused,
+        CauseKind.REQUEST_REFUSED,
+        "OSError (ENOMEM): one request of unknown size was refused; the process itself had only 63 MiB "
+        "(code cell 2, line 9)",
+    )
+    assert cause.evidence[0] == f"OSError: [Errno {errno.ENOMEM}] Cannot allocate memory"
+    other = raised("OSError", f"[Errno {errno.ENOENT}] No such file")
+    assert diagnose(other).kind is CauseKind.CELL_ERROR
 
 
 def test_memory_that_climbed_to_the_limit():

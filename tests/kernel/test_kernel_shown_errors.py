@@ -103,3 +103,19 @@ def test_an_install_line_is_reported_by_what_it_did(workbench, tmp_path, said, r
     shown = f"echo '{said}'; true pip install tool"
     assert finding.message == f"install line {shown!r} {result}"
     assert finding.fails_when_strict is (result != "changed nothing, all was there")
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("%%time\nx = 1\n\n1 / 0\n", 4),
+        ("%%time\ndef f(n):\n    return g(n)\ndef g(n):\n    return 1 / n\nf(0)\n", 5),
+        ("%%capture\nx = 1\n1 / 0\n", 3),
+        ("x = 1\n%time 1 / 0\n", 2),
+        ("def f():\n    %time 1 / 0\nf()\n", 2),
+    ],
+)
+def test_the_failing_line_inside_a_magic(workbench, tmp_path, source, line):
+    run = _run(workbench, tmp_path, source)
+    assert (run.outcome, run.cells[0].error.name) == (Outcome.FAILED, "ZeroDivisionError")
+    assert run.cells[0].error.line_in_cell == line

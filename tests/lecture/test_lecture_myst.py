@@ -262,7 +262,12 @@ def test_a_loaded_file_replaces_the_body(tmp_path):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "model.py").write_text("a = 1\nb = 2\n", encoding="utf-8")
     (cell,) = _read(page(tmp_path, "```{code-cell}\n:load: code/model.py\n```\n")).cells
-    assert (cell.source, cell.line, cell.opening_line, cell.source_path) == ("a = 1\nb = 2\n", 1, 10, "code/model.py")
+    assert (cell.source, cell.line, cell.opening_line, cell.source_path) == (
+        "a = 1\nb = 2\n",
+        None,
+        10,
+        "code/model.py",
+    )
 
 
 def test_a_loaded_file_may_lie_elsewhere_under_the_root(tmp_path):

@@ -220,7 +220,7 @@ def test_the_source_of_the_cell_that_is_over_comes_through_workers_into_the_repo
     assert "</span>y = bytes(1)\n" in page
 
 
-def test_an_error_in_a_loaded_file_is_placed_in_that_file(pytester, lecture):
+def test_an_error_in_a_loaded_file_is_placed_in_that_file(pytester):
     (pytester.path / "tools.py").write_text("x = 1\n\n1 / 0\n", encoding="utf-8")
     head = "---\nkernelspec:\n  name: python3\n---\n"
     page = f"{head}\n```{{code-cell}}\n:load: tools.py\n```\n"
