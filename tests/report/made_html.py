@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from made_entries import GIB, MACHINE, MIB, died, failed, over, over_by_time, within
+from made_entries import GIB, MACHINE, MIB, died, failed, over, over_by_time, verdict, within
 
+from pytest_lecturecheck.cohort import CohortSpec
+from pytest_lecturecheck.cohort_record import join_runs
 from pytest_lecturecheck.device import AllocatorFigures, Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
+from pytest_lecturecheck.run import CellStatus, Evidence, Outcome
 from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.verdict import VerdictKind
 
 _SAME_ON_EVERY_PAGE = (
     (re.compile(r"<style>.*?</style>", re.DOTALL), "<style></style>"),
@@ -66,6 +71,32 @@ def on_gpu():
         ),
     )
     return replace(entry, run=replace(entry.run, cells=cells, devices=(device,)))
+
+
+def at_once(count=3, *, ends=(), lectures=("lectures/nuts.md",), samples=240):
+    """Give a cohort: kernels that start 0.2 s apart, each with its timeline; those in ``ends`` die, at number: peak."""
+    kernels = []
+    for number in range(1, count + 1):
+        entry = with_timeline(within(lectures[(number - 1) % len(lectures)]), samples - 20 * number % 60, 300 * number)
+        run = replace(entry.run, first_cell_seconds=0.2 * (number - 1), cap_bytes=None)
+        if number in ends:
+            cell = run.cells[-1]
+            evidence = Evidence(cell_number=cell.number, line=cell.line, source="x = 1", signal=6)
+            dead = replace(cell, status=CellStatus.DIED, ended_seconds=None)
+            run = replace(run, outcome=Outcome.DIED, evidence=evidence, cells=(*run.cells[:-1], dead))
+        kernels.append(run)
+    run = join_runs(
+        CohortSpec(name=f"c={count}", lectures=tuple(item.lecture for item in kernels)),
+        kernels,
+        wall_seconds=6.5,
+        together=None,
+        interval_seconds=0.025,
+        device_starts_seconds=[0.0] * count,
+    )
+    said = (
+        verdict(VerdictKind.DIED, "2 of 3 kernels died", failed=True) if ends else verdict(VerdictKind.WITHIN, "fine")
+    )
+    return Entry(run=run, verdict=said, seconds=8.0)
 
 
 def pictured():

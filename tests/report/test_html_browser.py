@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from headless import Browser, find_browser
 from made_entries import session
-from made_html import page_of, pictured, with_timeline
+from made_html import at_once, page_of, pictured, with_timeline
 from test_html import MARKUP
 from test_terminal import hostile_entry
 
@@ -59,7 +59,7 @@ def visit(running, tmp_path):
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_everybody_can_read_it(visit, width, dark):
-    browser = visit([*pictured(), *session()[5:8]], width=width, dark=dark)
+    browser = visit([*pictured(), at_once(7, ends=(2,)), *session()[5:8]], width=width, dark=dark)
     browser.evaluate(AXE.read_text(encoding="utf-8") + "; 1")
     found = browser.evaluate(
         "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.map("
@@ -121,7 +121,10 @@ def test_a_hostile_lecture_runs_nothing(visit):
         "document.body.insertAdjacentHTML('beforeend', "
         '\'<img src="http://127.0.0.1:9/x" onerror="window.owned = 3">\')'
     )
-    browser.evaluate(SETTLE)
+    for _ in range(200):
+        browser.evaluate(SETTLE)
+        if any("Content Security Policy" in message for message in browser.messages):
+            break
     assert browser.evaluate("window.owned === undefined")
     assert any("Content Security Policy" in message for message in browser.messages)
 
@@ -144,8 +147,30 @@ def test_a_timeline_is_zoomed_by_keys_and_by_the_mouse(visit):
         "document.querySelector('.u-over').getBoundingClientRect()))"
     )
     browser.drag((x + width * 0.3, y + height / 2), (x + width * 0.6, y + height / 2))
+    browser.evaluate(SETTLE)
     assert browser.evaluate(whole) is False
     assert "code cell 2, line 30: footprint" in browser.evaluate("document.querySelector('.readout').textContent")
+
+
+def test_kernels_at_once_are_drawn_and_read_together(visit):
+    browser = visit([at_once(3, ends=(2,))])
+    assert browser.evaluate("document.querySelectorAll('canvas').length") == 1
+    browser.evaluate("document.querySelector('.plot').focus()")
+    for _ in range(20):
+        browser.key("ArrowRight")
+    read = browser.evaluate("document.querySelector('.readout').textContent")
+    assert ", code cell 2, line 30: all together " in read
+    assert [part.rpartition(" ")[0].rpartition(" ")[0] for part in read.partition(": ")[2].split(", ")] == [
+        "all together",
+        "kernel 1",
+        "kernel 2 (died)",
+        "kernel 3",
+    ]
+    colours = browser.evaluate(
+        "Array.from(document.querySelectorAll('.key line')).map(item => item.getAttribute('stroke'))"
+    )
+    assert len(set(colours)) == 4
+    assert "" not in colours
 
 
 def test_each_chart_is_there_as_a_table_and_its_lines_can_be_left_out(visit):

@@ -1,9 +1,4 @@
-"""
-What the page's script draws: cells and series over time, as plain data that stays small.
-
-Times are in milliseconds and values in a unit that suits the chart, both as differences from the one before: a number
-of two or three digits for each point.
-"""
+"""What the page's script draws: cells and series over time, as plain data that stays small."""
 
 from __future__ import annotations
 
@@ -17,6 +12,8 @@ from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.report.devices import gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, line_text, value_text
+from pytest_lecturecheck.report.html.members import cohort_charts
+from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.run import CellRun, Run
@@ -27,7 +24,6 @@ _MOST_POINTS: Final = 2000
 _LEAST_POINTS: Final = 200
 _ALL_POINTS: Final = 500_000
 """Points of all lectures together; more lectures have fewer each, so that the page stays small enough to open."""
-_STEPS: Final = 1 << 14
 _PERMILLE: Final = 1000
 _SEEN_APART: Final = 0.02
 
@@ -40,10 +36,11 @@ def points_for(lecture_count: int) -> int:
 def lecture_data(entry: Entry, most_points: int = _MOST_POINTS) -> dict[str, Any]:
     """Give all that the script needs for one lecture, as builtin types."""
     run = entry.run
+    charts = [*_memory_charts(entry, most_points), *_device_charts(run, most_points)]
     return {
         "cells": _cell_rows(entry),
         "bands": [_band(cell, entry.focus) for cell in run.cells if cell.started_seconds is not None],
-        "charts": [*_memory_charts(entry, most_points), *_device_charts(run, most_points)],
+        "charts": cohort_charts(entry, most_points) if run.members else charts,
     }
 
 
@@ -95,7 +92,13 @@ def _band(cell: CellRun, focus: CellRun | None) -> list[Any]:
     """Give number, line, start, end (``None``: to the end of the chart), and whether the verdict is about it."""
     start, end = cell.started_seconds or 0.0, cell.ended_seconds
     is_focus = focus is not None and focus.number == cell.number
-    return [cell.number, line_text(cell.line), _ms(start), None if end is None else _ms(end), is_focus]
+    return [
+        cell.number,
+        line_text(cell.line),
+        milliseconds(start),
+        None if end is None else milliseconds(end),
+        is_focus,
+    ]
 
 
 # -- charts -----------------------------------------------------------------------------------------------------------
@@ -107,21 +110,21 @@ def _memory_charts(entry: Entry, most_points: int) -> Iterator[dict[str, Any]]:
     if len(samples) < 2:  # noqa: PLR2004 - a line needs two points
         return
     has_footprint = any(sample.footprint_bytes is not None for sample in samples)
-    series = [_series("footprint", "footprint", [sample.footprint_bytes for sample in samples])]
+    series = [series_of("footprint", "footprint", [sample.footprint_bytes for sample in samples])]
     # Of a kernel that is alone and not swapped out, resident size and footprint are one line.
     if not has_footprint or _differ(samples):
-        series.append(_series("RSS of the kernel", "rss", [sample.rss_bytes for sample in samples]))
+        series.append(series_of("RSS of the kernel", "rss", [sample.rss_bytes for sample in samples]))
     for name, key, values in (
         ("swapped out", "swap", [sample.swap_bytes for sample in samples]),
         ("compressed", "compressed", [sample.compressed_bytes for sample in samples]),
     ):
         if any(values):
-            series.append(_series(name, key, values))
+            series.append(series_of(name, key, values))
     metric = Metric.PEAK_FOOTPRINT if has_footprint else Metric.PEAK_RSS
     yield {
         "title": "Memory over time",
         "summary": _memory_summary(run, metric),
-        "time": _deltas([_ms(sample.seconds) for sample in samples]),
+        "time": deltas([milliseconds(sample.seconds) for sample in samples]),
         "series": [item for item in series if item is not None],
         "levels": [_level("peak of the cell", "peak", run, lambda cell: _peak_bytes(cell, metric))],
         "lines": [line for line in _memory_lines(entry) if line is not None],
@@ -137,8 +140,8 @@ def _memory_summary(run: Run, metric: Metric) -> str:
 
 
 def _memory_lines(entry: Entry) -> Iterator[dict[str, Any] | None]:
-    yield _line("limit", "limit", entry.limit_bytes)
-    yield _line("cap", "cap", entry.run.cap_bytes)
+    yield line_at("limit", "limit", entry.limit_bytes)
+    yield line_at("cap", "cap", entry.run.cap_bytes)
 
 
 def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:
@@ -147,8 +150,8 @@ def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:
         if len(samples) < 2:  # noqa: PLR2004 - a line needs two points
             continue
         series = [
-            _series("in use on the device", "device", [sample.used_bytes for sample in samples]),
-            _series("held by this run", "run", [sample.run_bytes for sample in samples]),
+            series_of("in use on the device", "device", [sample.used_bytes for sample in samples]),
+            series_of("held by this run", "run", [sample.run_bytes for sample in samples]),
         ]
         levels = [
             _level("pool of the allocator", "pool", run, partial(_allocated, run, position, "pool")),
@@ -158,10 +161,10 @@ def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:
         yield {
             "title": f"{name} over time",
             "summary": f"Memory of {name} over {format_duration(samples[-1].seconds)}; by this run {use.used.text}",
-            "time": _deltas([_ms(sample.seconds) for sample in samples]),
+            "time": deltas([milliseconds(sample.seconds) for sample in samples]),
             "series": [item for item in series if item is not None],
             "levels": [level for level in levels if any(value is not None for value in level["values"])],
-            "lines": [line for line in (_line("device memory", "cap", use.device.total_bytes),) if line is not None],
+            "lines": [line for line in (line_at("device memory", "cap", use.device.total_bytes),) if line is not None],
         }
 
 
@@ -194,36 +197,6 @@ def _peak_bytes(cell: CellRun, metric: Metric) -> int | None:
     return round(found.value) if found is not None and math.isfinite(found.value) else None
 
 
-def _line(name: str, key: str, value: float | None) -> dict[str, Any] | None:
-    return None if value is None or not math.isfinite(value) else {"name": name, "key": key, "bytes": round(value)}
-
-
 def _level(name: str, key: str, run: Run, value_of: Callable[[CellRun], int | None]) -> dict[str, Any]:
     values = [value_of(cell) for cell in run.cells if cell.started_seconds is not None]
     return {"name": name, "key": key, "values": values}
-
-
-def _series(name: str, key: str, values: Sequence[int | None]) -> dict[str, Any] | None:
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    unit = 1 << max(0, (max(known) // _STEPS).bit_length())
-    return {
-        "name": name,
-        "key": key,
-        "unit": unit,
-        "values": _deltas([None if value is None else round(value / unit) for value in values]),
-    }
-
-
-def _deltas(values: Sequence[int | None]) -> list[int | None]:
-    """Give each value as the difference from the known one before it; the first is itself."""
-    before, deltas = 0, []
-    for value in values:
-        deltas.append(None if value is None else value - before)
-        before = before if value is None else value
-    return deltas
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -89,6 +89,8 @@
   };
   const DASHES = { limit: [7, 4], cap: [2, 3], rss: [5, 3], swap: [2, 3], compressed: [8, 3, 2, 3], device: [5, 3] };
   const colour = (key) => getComputedStyle(root).getPropertyValue(`--${key}`).trim();
+  const paint = (item) => colour(item.paint || item.key);
+  const dashes = (item) => item.dash || DASHES[item.key] || [];
 
   class Chart {
     constructor(data, bands, place) {
@@ -98,8 +100,10 @@
       this.first = Math.min(0, this.times[0]);
       this.last = this.times[this.times.length - 1];
       this.series = data.series.map((item) => ({ ...item, values: undelta(item.values, item.unit) }));
-      this.bands = bands.map(([number, line, start, end, focus]) => ({
-        number, line, focus, start: start / 1000, end: end === null ? this.last : end / 1000,
+      // The cells of one of several kernels stand where that kernel was started; of none of them there are no bands.
+      const shift = data.start === undefined ? 0 : data.start, stop = data.stop || this.last;
+      this.bands = (shift === null ? [] : bands).map(([number, line, start, end, focus]) => ({
+        number, line, focus, start: shift + start / 1000, end: end === null ? stop : shift + end / 1000,
       }));
       this.last = Math.max(this.last, ...this.bands.map((band) => band.end));
       this.top = this.highest();
@@ -147,11 +151,11 @@
       });
       place.append(make("figure", { class: "chart-box" },
         make("div", { class: "chart-head" }, make("h4", {}, this.data.title), zoom),
-        this.plot, this.readout, this.keys, table));
+        this.plot, this.readout, this.keys, ...(this.data.note ? [make("p", { class: "note" }, this.data.note)] : []), table));
     }
 
     addKey(item, kind) {
-      const dash = (DASHES[item.key] || []).join(" ");
+      const dash = dashes(item).join(" ");
       const stroke = { x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": kind === "level" ? 4 : 2, "stroke-dasharray": dash };
       const line = shape("line", stroke);
       const swatch = shape("svg", { viewBox: "0 0 22 10", "aria-hidden": "true", focusable: "false" }, line);
@@ -167,11 +171,11 @@
         else this.chart.redraw(false);
       });
       this.keys.append(element);
-      this.figures.set(item.key, { figure, line });
+      this.figures.set(item.key, { figure, line, item });
     }
 
     paintKeys() {
-      for (const [key, { line }] of this.figures) line.setAttribute("stroke", colour(key));
+      for (const { line, item } of this.figures.values()) line.setAttribute("stroke", paint(item));
     }
 
     draw() {
@@ -191,8 +195,8 @@
           { ...axis, size: 66, space: 40, incrs: powers, values: (_, ticks) => ticks.map((tick) => tick === 0 ? "0" : size(tick)) },
         ],
         series: [{}, ...this.series.map((item, index) => ({
-          label: item.name, show: !this.hidden.has(item.key), stroke: colour(item.key), width: index ? 1.25 : 1.75,
-          dash: DASHES[item.key], fill: index || item.key === "device" ? undefined : `${colour(item.key)}1f`,
+          label: item.name, show: !this.hidden.has(item.key), stroke: paint(item), width: index ? 1.25 : 1.75,
+          dash: dashes(item), fill: index || item.key === "device" ? undefined : `${paint(item)}1f`,
           points: { show: false }, spanGaps: true,
         }))],
         hooks: {
@@ -292,10 +296,11 @@
 
     words(index) {
       const seconds = this.times[index], band = this.bandAt(seconds);
-      const where = band ? `code cell ${band.number}${band.line === "-" ? "" : `, line ${band.line}`}` : "between cells";
+      const cell = band ? `, code cell ${band.number}${band.line === "-" ? "" : `, line ${band.line}`}` : ", between cells";
+      const where = this.bands.length ? cell : "";
       const values = this.series.filter((item) => !this.hidden.has(item.key) && item.values[index] !== null)
         .map((item) => `${item.name} ${size(item.values[index])}`);
-      return `${duration(seconds)}, ${where}: ${values.join(", ")}`;
+      return `${duration(seconds)}${where}: ${values.join(", ")}`;
     }
 
     select(chart) {
@@ -354,15 +359,15 @@
     }
 
     table() {
-      const columns = ["time", "code cell", ...this.series.map((item) => item.name)];
+      const columns = ["time", ...(this.bands.length ? ["code cell"] : []), ...this.series.map((item) => item.name)];
       const body = make("tbody"), most = 60, stretch = Math.max(1, Math.ceil(this.times.length / most));
       const level = (index) => this.series[0].values[index] || 0;
       for (let start = 0; start < this.times.length; start += stretch) {
         let index = start;
         for (let at = start; at < Math.min(start + stretch, this.times.length); at += 1) if (level(at) > level(index)) index = at;
         const band = this.bandAt(this.times[index]);
-        body.append(row([[duration(this.times[index]), "number", "row"], [band ? String(band.number) : "-", "number"],
-          ...this.series.map((item) => [item.values[index] === null ? "-" : size(item.values[index]), "number"])]));
+        body.append(row([[duration(this.times[index]), "number", "row"],
+          ...(this.bands.length ? [[band ? String(band.number) : "-", "number"]] : []), ...this.series.map((item) => [item.values[index] === null ? "-" : size(item.values[index]), "number"])]));
       }
       const head = make("thead", {}, row(columns.map((name) => [name, "number", "col"])));
       const caption = make("caption", { class: "dim" }, stretch > 1 ? "The highest of each stretch of time" : "All samples");
