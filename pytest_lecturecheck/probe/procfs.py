@@ -15,6 +15,9 @@ _KIB: Final = 1024
 _SIZE_LINE: Final = re.compile(r"([A-Za-z_()0-9]+):\s+([0-9]+) kB")
 # The two lines are neighbours in every version of Linux that has them; one search for both is cheap.
 _RESIDENT_LINES: Final = re.compile(rb"\nVmHWM:\s+([0-9]+) kB\nVmRSS:\s+([0-9]+) kB\n")
+STATUS_START: Final = b"\nVmHWM:"
+"""Where the stretch of :func:`status_lines` begins."""
+_STATUS_KEYS: Final = (STATUS_START, b"\nVmRSS:", b"\nRssFile:", b"\nVmSwap:", b"\nThreads:")
 _CPU_KEYS: Final = ("model name", "cpu model", "cpu", "Processor", "Hardware")
 
 
@@ -51,6 +54,23 @@ def parse_status(text: bytes) -> Status | None:
         thread_count=_number_after(text, b"\nThreads:") or 1,
         file_bytes=(_number_after(text, b"\nRssFile:") or 0) * _KIB,
     )
+
+
+def status_lines(text: bytes) -> bytes:
+    """
+    Give the stretch of ``/proc/PID/status`` that :func:`parse_status` reads: while it is the same, so is the result.
+
+    It is empty where there is none; see :func:`are_status_lines_together`.
+    """
+    start = text.find(STATUS_START)
+    threads = text.find(b"\nThreads:", start)
+    return text[start : text.find(b"\n", threads + 1) + 1] if 0 <= start < threads else b""
+
+
+def are_status_lines_together(text: bytes) -> bool:
+    """Tell whether :func:`status_lines` holds all that is read; every Linux so far writes the lines in this order."""
+    lines = status_lines(text)
+    return all(text.count(key) == lines.count(key) == 1 for key in _STATUS_KEYS)
 
 
 def _number_after(text: bytes, key: bytes) -> int | None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.leftovers import PROC_ROOT, MarkedProcesses
-from pytest_lecturecheck.probe.memory._procfiles import KeptFile, read_once
+from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatFile, StatusFile, read_once
 from pytest_lecturecheck.probe.memory._ration import Ration
 from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
 from pytest_lecturecheck.probe.memory._timeline import Timeline
@@ -32,7 +32,7 @@ from pytest_lecturecheck.probe.memory._window import (
     swap_reading,
 )
 from pytest_lecturecheck.probe.port import CellReadings, Probe, Snapshot
-from pytest_lecturecheck.probe.procfs import Status, parse_sizes, parse_stat, parse_status, parse_written_bytes
+from pytest_lecturecheck.probe.procfs import Status, parse_sizes, parse_stat, parse_written_bytes
 from pytest_lecturecheck.timeline import MemorySample
 
 _RESET_HIGH_WATERMARK: Final = b"5"
@@ -64,8 +64,7 @@ class LinuxProbe:
         interval_seconds: time between two samples.
         run_token: value of the run's mark in the kernel's environment, or ``None``.
         read_group: gives the anonymous, shared and swapped pages of the run's own memory group in bytes, shared ones
-        once;
-            ``None`` where it has no group, and then proportional sizes are read instead.
+            once; ``None`` where it has no group, and then proportional sizes are read instead.
         proc_root: ``/proc``, or a recorded tree.
         sampler: who calls :meth:`sample`.
     """
@@ -83,8 +82,8 @@ class LinuxProbe:
         root = os.fspath(proc_root)
         self._lock = threading.Lock()
         self._pid, self._root = pid, root
-        self._status_file = KeptFile(f"{root}/{pid}/status")
-        self._stat_file = KeptFile(f"{root}/{pid}/stat")
+        self._status_file = StatusFile(f"{root}/{pid}/status")
+        self._stat_file = StatFile(f"{root}/{pid}/stat")
         self._io_file = KeptFile(f"{root}/{pid}/io")
         self._reset_file = KeptFile(f"{root}/{pid}/clear_refs", writable=True)
         self._tree = ProcessTree(pid, root)
@@ -109,6 +108,7 @@ class LinuxProbe:
         self._usage: Usage | None = None
         self._usage_at = float("-inf")
         self._window = Window(is_mark_reset=True)
+        self._noted: Window | None = None
         self._window_usage: Usage | None = None
         self._window_start_at = now
         self._window_start_bytes: int | None = None
@@ -218,13 +218,16 @@ class LinuxProbe:
 
     def _read_memory(self) -> None:
         """Read the kernel's status; a process that has ended leaves the last one in place."""
-        text = self._status_file.read()
-        status = parse_status(text) if text is not None else None
+        status = self._status_file.read_status()
         if status is None:
             self._window.is_complete = False
             return
+        is_known = status is self._status and self._noted is self._window
         self._status, self._status_at = status, time.perf_counter()
         self._window.is_complete = True
+        if is_known:
+            return
+        self._noted = self._window
         self._window.note_memory(
             rss_bytes=status.rss_bytes, mark_bytes=status.high_watermark_bytes, swap_bytes=status.swap_bytes
         )
@@ -264,8 +267,7 @@ class LinuxProbe:
 
     def _read_own_usage(self) -> None:
         """Read the kernel's own counters, so that something is known when it dies."""
-        text = self._stat_file.read()
-        counters = parse_stat(text) if text is not None else None
+        counters = self._stat_file.read_counters()
         if counters is None:
             return
         if self._window_usage is not None and counters.child_faults_count > self._window_usage.child_faults_count:
@@ -375,9 +377,10 @@ class LinuxProbe:
 
     def _wants_pss(self) -> bool:
         # The sum of plain sizes is an upper bound of the proportional ones: below the known peak there is nothing new.
+        if self._process_count == 1 or self._group_bytes is not None:
+            return False
         bound_bytes = self._own_bytes() + self._members_bytes
-        has_others = self._process_count > 1 and self._group_bytes is None
-        return has_others and bound_bytes > self._window.floor_bytes and self._ration.allows(time.perf_counter())
+        return bound_bytes > self._window.floor_bytes and self._ration.allows(time.perf_counter())
 
     def _scan_marked_when_due(self) -> list[int] | None:
         started_at = time.perf_counter()

@@ -6,6 +6,16 @@ import os
 import sys
 from typing import Final
 
+from pytest_lecturecheck.probe.procfs import (
+    STATUS_START,
+    Counters,
+    Status,
+    are_status_lines_together,
+    parse_stat,
+    parse_status,
+    status_lines,
+)
+
 _BUFFER_SIZE: Final = 64 * 1024
 # procfs hands out lists in pieces of at most a page.
 _SHORT_READ: Final = 3800
@@ -99,3 +109,53 @@ class KeptFile:
             self.error = error
             return False
         return True
+
+
+class StatusFile(KeptFile):
+    """
+    ``/proc/PID/status`` of one process; parsed anew only where something of what is read of it has changed.
+
+    Parsing costs several times the comparison, and a kernel that waits, or computes on what it has, changes nothing.
+    """
+
+    __slots__ = ("_can_compare", "_lines", "_status")
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._can_compare: bool | None = None
+        self._lines = b""
+        self._status: Status | None = None
+
+    def read_status(self) -> Status | None:
+        """Read the status; ``None`` where :attr:`error` says why, and for a process without memory (a zombie)."""
+        text = self.read()
+        if text is None:
+            return None
+        lines = self._lines
+        if lines and text.startswith(lines, text.find(STATUS_START)):
+            return self._status
+        self._status = parse_status(text)
+        if self._can_compare is None and self._status is not None:
+            self._can_compare = are_status_lines_together(text)
+        self._lines = status_lines(text) if self._can_compare else b""
+        return self._status
+
+
+class StatFile(KeptFile):
+    """``/proc/PID/stat`` of one process; parsed anew only where it has changed."""
+
+    __slots__ = ("_counters", "_text")
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._text: bytes | None = None
+        self._counters: Counters | None = None
+
+    def read_counters(self) -> Counters | None:
+        """Read the counters; ``None`` where the process is gone."""
+        text = self.read()
+        if text is None:
+            return None
+        if text != self._text:
+            self._text, self._counters = text, parse_stat(text)
+        return self._counters

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import Final, Protocol
 
-_SHARE: Final = 0.008
+_SHARE: Final = 0.006
 """Share of a core that samples may take; beyond, they become rarer. With what this clock does not show, below 1 %."""
 _SMOOTHING: Final = 0.05
 _TOGETHER: Final = 0.25
@@ -40,6 +41,7 @@ class Sampler:
         self._due: dict[Sampled, float] = {}
         self._thread: threading.Thread | None = None
         self._round_seconds = 0.0
+        self._next_at = 0.0
 
     def add(self, target: Sampled, interval_seconds: float) -> None:
         """Sample ``target`` from now on."""
@@ -77,21 +79,21 @@ class Sampler:
             for target in wanting:
                 target.sample_deeply()
             used_before = time.thread_time()
-            self._alarm.acquire(timeout=self._seconds_to_next())
+            # Whoever is added or removed meanwhile rings, so that what was found due before still holds here.
+            self._alarm.acquire(timeout=max(0.0, self._next_at - time.monotonic()))
 
     def _take_ready(self) -> list[tuple[Sampled, float]]:
         now = time.monotonic()
         ready = []
+        next_at = math.inf
         for target, nominal_seconds in self._intervals.items():
             if self._due[target] <= now + _TOGETHER * nominal_seconds:
                 interval_seconds = max(nominal_seconds, self._round_seconds / _SHARE)
                 self._due[target] = now + interval_seconds
                 ready.append((target, interval_seconds))
+            next_at = min(next_at, self._due[target])
+        self._next_at = next_at
         return ready
-
-    def _seconds_to_next(self) -> float:
-        with self._lock:
-            return max(0.0, min(self._due.values(), default=0.0) - time.monotonic())
 
 
 SHARED_SAMPLER: Final = Sampler()

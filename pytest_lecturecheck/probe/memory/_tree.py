@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.probe.memory._procfiles import KeptFile, read_at, read_once
+from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatusFile, read_at, read_once
 from pytest_lecturecheck.probe.procfs import (
     ProportionalSizes,
     parse_children,
@@ -56,7 +56,7 @@ class ProcessTree:
         self._root = proc_root
         self._threads: dict[int, KeptFile] = {}
         self._descriptors: dict[int, int] = {}
-        self._members: dict[int, KeptFile] = {}
+        self._members: dict[int, StatusFile] = {}
         self._zombies: set[int] = set()
         self._strays: set[int] = set()
         self._children: dict[int, tuple[int, ...]] = {}
@@ -93,31 +93,52 @@ class ProcessTree:
             return bool(self._members)
         self._walk_count += 1
         all_threads = complete or self._walk_count % _ALL_THREADS_EVERY == 0
+        if self._is_still_alone(thread_count, all_threads=all_threads):
+            return False
         starts = self._children_of_root(thread_count, all_threads=all_threads) | self._strays
         if not is_due and starts == self._starts:
             return bool(self._members)
         self._starts, self._walked_at = starts, now
         return self._take_in(self._descend(starts))
 
+    def _is_still_alone(self, thread_count: int, *, all_threads: bool) -> bool:
+        """Tell that nobody was there before and no list names anybody now: so it is at nearly every walk."""
+        if self._members or self._starts or self._strays or self._zombies or self._children:
+            return False
+        if len(self._descriptors) != thread_count:
+            return False
+        try:
+            for descriptor in self._descriptors.values():
+                if read_at(descriptor, 0):
+                    return False
+                if not all_threads:
+                    break
+        except OSError:
+            return False
+        return True
+
     def _take_in(self, found: set[int]) -> bool:
         self._zombies &= found
         for pid in self._members.keys() - found:
             self._members.pop(pid).close()
         for pid in found - self._members.keys() - self._zombies:
-            self._members[pid] = KeptFile(f"{self._root}/{pid}/status")
+            self._members[pid] = StatusFile(f"{self._root}/{pid}/status")
         return bool(self._members)
 
     def read_members(self) -> MemberSum:
         """Read the memory of all members, and forget those that have ended."""
         bound_bytes = largest_bytes = 0
         for index, (pid, file) in enumerate(list(self._members.items())):
-            text = file.read() if index < _KEPT_FILES else read_once(f"{self._root}/{pid}/status")
-            status = parse_status(text) if text is not None else None
+            if index < _KEPT_FILES:
+                status, is_there = file.read_status(), file.error is None
+            else:
+                text = read_once(f"{self._root}/{pid}/status")
+                status, is_there = parse_status(text or b""), text is not None
             if status is not None:
                 bound_bytes += status.rss_bytes + status.swap_bytes
                 largest_bytes = max(largest_bytes, status.rss_bytes + status.swap_bytes)
                 continue
-            if text is not None:
+            if is_there:
                 # A zombie holds no memory; it stays in the lists until it is waited for.
                 self._zombies.add(pid)
             self._strays.discard(pid)
