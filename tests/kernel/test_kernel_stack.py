@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.stack import Stack, StackOffer, ask_stack, clean_offer, parse_stack
+from pytest_lecturecheck.kernel.stack import Stack, StackOffer, _read_answer, ask_stack, clean_offer, parse_stack
 
 HOME = "/home/ann/.venv/lib/python3.11"
 CELL = "/tmp/ipykernel_4711/1234567890.py"
@@ -87,6 +87,19 @@ def test_no_offer(words):
 
 def test_an_offer():
     assert clean_offer({"signal": 12, "fd": 5, "pid": 7}) == StackOffer(signal=12, fd=5, pid=7)
+
+
+def test_an_answer_that_comes_late_is_waited_for(tmp_path):
+    path, frame = tmp_path / "stack", b'  File "<frozen runpy>", line 198 in _run_module_as_main\n'
+    path.write_bytes(b"known")
+
+    async def scene():
+        reading = asyncio.ensure_future(_read_answer(path, len(b"known")))
+        await asyncio.sleep(0.6)
+        path.write_bytes(b"known" + frame)
+        return await reading
+
+    assert asyncio.run(scene()) == frame
 
 
 def ask(path, **changed):
