@@ -18,6 +18,10 @@ _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
 # IPython's name for the running cell, made up of a hash; the line is told by itself.
 _CELL_FILE: Final = re.compile(r" \((?:\d+\.py|<ipython-input-[^>]*>), line \d+\)\Z")
 _CAPTURED: Final = re.compile(r"%%capture\b")
+_UNSEEN: Final = re.compile(r"^(?:(?P<thread>Exception in thread )|Task exception was never retrieved)", re.MULTILINE)
+_LAST_LINE: Final = re.compile(
+    r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
+)
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 _NO_CHANGE: Final = "changed nothing, all was there"
@@ -116,12 +120,24 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
             "output widget or a figure that fails when it is drawn); other runners pass such a cell"
         )
         yield Finding(kind=FindingKind.KERNEL, message=message, **place)
+    if not cell.expects_error and not raised:
+        yield from _unseen_errors(output, place)
     if is_cut:
         yield Finding(
             kind=FindingKind.OUTPUT_CUT, message="the cell's text output was long; its middle is not kept", **place
         )
     if not reply.idle_seen:
         yield Finding(kind=FindingKind.OUTPUT_CUT, message="the end of the cell's output did not arrive", **place)
+
+
+def _unseen_errors(output: str, place: dict[str, Any]) -> Iterator[Finding]:
+    """Find errors that Python prints because nothing else would know of them: those of threads and of tasks."""
+    for where in _UNSEEN.finditer(output):
+        error = _LAST_LINE.search(output, where.end())
+        what = f": {_cut(error['error'], _COMMAND_CHARS)!r}" if error is not None else ""
+        thing = "thread" if where["thread"] else "task of asyncio"
+        message = f"an error ended a {thing} and was only printed{what}"
+        yield Finding(kind=FindingKind.THREAD, message=message, fails_when_strict=True, **place)
 
 
 def _shell_findings(command: str, code: int, output: str, place: dict[str, Any]) -> Iterator[Finding]:

@@ -51,7 +51,9 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
         raise LectureReadError(name, *broken)
     metadata = lift_jupyter(header.values)
     findings = tuple(_myst_dropped.find_dropped(tokens))
-    _require_header(metadata, header, tokens, findings, name=name)
+    late = None if front else _peek.late_header(text)
+    _require_header(metadata, header, tokens, findings, name=name, front_line=late)
+    included = tuple(_myst_dropped.find_included(tokens, path.parent, root))
     builder = _Builder(path=path, name=name, root=root, lines=body.split("\n"))
     builder.read(tokens)
     return Parsed(
@@ -60,7 +62,7 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
         places=tuple(builder.places),
         metadata=metadata,
         key_lines=lift_lines(header.lines),
-        findings=findings,
+        findings=(*findings, *included),
     )
 
 
@@ -93,6 +95,7 @@ def _require_header(
     findings: tuple[Finding, ...],
     *,
     name: str,
+    front_line: int | None,
 ) -> None:
     """Refuse a page that no builder takes as a MyST notebook although it holds code-cells."""
     format_name = _format_name(metadata)
@@ -106,6 +109,9 @@ def _require_header(
         return
     lines = [fence.line for fence in content_fences(tokens) if fence.info.startswith(_CODE)]
     lines += [finding.line for finding in findings if finding.line is not None]
+    if lines and front_line is not None:
+        msg = f"has a header at line {front_line} that is none: it must begin on the first line of the file"
+        raise LectureReadError(name, front_line, msg)
     if lines:
         blocks = "1 code-cell block" if len(lines) == 1 else f"{len(lines)} code-cell blocks"
         msg = f"has {blocks} but no kernelspec/jupytext header, so no book runs it; add one, or use code-block"

@@ -68,6 +68,14 @@ def looks_like_header(text: str) -> bool:
     return any(pattern.search(text) for pattern in (_MYST_HEADER, _KERNELSPEC, _FORMAT_NAME))
 
 
+def late_header(text: str) -> int | None:
+    """Give the line of a notebook's header that blank lines stand in front of, where no reader takes it as one."""
+    blank = len(text) - len(text.lstrip())
+    if blank and split_front_matter(text[blank:]) is not None and looks_like_header(text):
+        return text.count("\n", 0, blank) + 1
+    return None
+
+
 def is_markdown_notebook(text: str) -> bool:
     """Tell whether a page is a jupytext notebook in a Markdown format other than MyST."""
     front = split_front_matter(text)

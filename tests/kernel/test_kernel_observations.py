@@ -151,3 +151,25 @@ def test_the_made_up_file_name_of_a_cell_is_not_shown(value, shown):
     error = cell_error(reply("error", content), [], CELL)
     assert error is not None
     assert error.value == shown
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (
+            "a\nException in thread Thread-5 (f):\nTraceback (most recent call last):\n  File ...\nValueError: no\n",
+            "an error ended a thread and was only printed: 'ValueError: no'",
+        ),
+        (
+            "Task exception was never retrieved\nfuture: <Task>\nTraceback (most recent call last):\ntools.OddError\n",
+            "an error ended a task of asyncio and was only printed: 'tools.OddError'",
+        ),
+        ("Exception in thread ", "an error ended a thread and was only printed"),
+        ("the words 'Exception in thread x' in a line", None),
+    ],
+)
+def test_errors_that_python_only_prints(output, message):
+    found = list(cell_findings(CELL, reply(), is_cut=False, raised=False, output=output))
+    assert [finding.message for finding in found] == ([] if message is None else [message])
+    assert all(finding.kind is FindingKind.THREAD and finding.fails_when_strict for finding in found)
+    assert list(cell_findings(CELL, reply("error"), is_cut=False, raised=True, output=output)) == []

@@ -334,3 +334,21 @@ def test_an_odd_path_is_read(tmp_path):
     path = page(folder, "```{code-cell}\n1\n```\n", name="étude, été.md")
     lecture = read_lecture(path, name="a[b]-c d/étude, été.md")
     assert lecture.name == "a[b]-c d/étude, été.md"
+
+
+def test_code_cells_of_an_included_file_are_told_of(tmp_path):
+    (tmp_path / "part.md").write_text("```{code-cell}\n1\n```\n\n```{code-cell}\n2\n```\n", encoding="utf-8")
+    (tmp_path / "plain.md").write_text("words, and\n```python\n1\n```\n", encoding="utf-8")
+    includes = ["part.md", "plain.md", "missing.md", "/etc/hostname", "", "part.md\n:literal:"]
+    body = "".join(f"```{{include}} {target}\n```\n\n" for target in includes)
+    lecture = _read(page(tmp_path, body + "```{code-cell}\n3\n```\n"))
+    assert [(finding.line, finding.message) for finding in lecture.findings] == [
+        (10, "2 code-cells in the included file 'part.md' are not executed, as in the book build")
+    ]
+
+
+def test_a_header_behind_blank_lines_is_none(tmp_path):
+    path = page(tmp_path, "```{code-cell}\n1\n```\n", header=f"\n\n{HEADER}")
+    assert _fault(path) == (
+        "lecture.md:3: has a header at line 3 that is none: it must begin on the first line of the file"
+    )
