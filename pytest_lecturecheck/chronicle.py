@@ -61,6 +61,7 @@ class Chronicle:
         self._journal: Journal | None = None
         self._has_failed = False
         self._running: dict[str, _Running] = {}
+        self._waits = ("", "", "")
 
     def _open(self) -> Journal | None:
         if self._journal is None and not self._has_failed:
@@ -75,7 +76,8 @@ class Chronicle:
     def wait(self, lecture: str, reason: str, *, variant: str = "") -> None:
         """Note what a lecture, or a cohort of that name, waits for before it can start."""
         journal = self._open()
-        if journal is not None:
+        if journal is not None and self._waits != (lecture, variant, reason):
+            self._waits = (lecture, variant, reason)
             journal.write(Event.WAIT, **_about(lecture, variant), waits=reason)
 
     def begin(self, lecture: Lecture, cap_bytes: float | None, *, variant: str = "") -> None:
@@ -121,6 +123,7 @@ class Chronicle:
         """Note that a lecture has ended, or a cohort of that name, and how."""
         if self._journal is not None:
             self._running.pop(title_of(lecture, variant), None)
+            self._waits = ("", "", "")
             self._journal.write(Event.LECTURE_END, **_about(lecture, variant), outcome=outcome)
 
     def sync(self) -> None:

@@ -277,10 +277,16 @@ def refused_run(lecture: Lecture, platform: str, machine: Machine, reason: str) 
     return replace(skipped_run(lecture, platform, machine, reason), outcome=Outcome.REFUSED)
 
 
-def waiting_progress(lecture: Lecture, reason: str) -> Progress:
-    """Say that a lecture waits for room on the machine."""
-    total = len(lecture.cells)
-    return Progress(lecture=lecture.name, number=0, total=total, elapsed_seconds=0.0, snapshot=None, waits_for=reason)
+def waiting_progress(lecture: Lecture, reason: str, seconds: float) -> Progress:
+    """Say that a lecture waits for room on the machine, and has for so long."""
+    return Progress(
+        lecture=lecture.name,
+        number=0,
+        total=len(lecture.cells),
+        elapsed_seconds=seconds,
+        snapshot=None,
+        waits_for=reason,
+    )
 
 
 def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:

@@ -88,15 +88,17 @@ class Heartbeat:
 def render_start(progress: Progress) -> str:
     """Say that a lecture starts, or what it waits for."""
     if progress.waits_for:
-        return one_line(f"{progress.name}: waits for {progress.waits_for}")
+        return one_line(f"{progress.name}: {progress.waits_for}")
     cells = f"{progress.total} code cell{'' if progress.total == 1 else 's'}"
     return f"{one_line(progress.name)}: starts, {cells}"
 
 
 def render_beat(progress: Progress) -> str:
     """Say where a lecture stands (``lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1.2 GiB``)."""
+    if progress.waits_for:
+        what = one_line(f"{progress.name}: {progress.waits_for}")
+        return f"{what}{',' if ',' in progress.waits_for else ''} for {format_duration(progress.elapsed_seconds)}"
     where = f"cell {progress.cell} of {progress.total}" if progress.cell else "kernel starts"
-    where = one_line(f"waits for {progress.waits_for}") if progress.waits_for else where
     parts = [where, format_duration(progress.elapsed_seconds)]
     if progress.now_bytes is not None:
         parts.append(format_size(progress.now_bytes))

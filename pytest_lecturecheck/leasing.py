@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _RESERVE_FRACTION: Final = 0.05
 _LEAST_RESERVE_BYTES: Final = 256 * MIB
 _COMPANIONS: Final = 20
+_TELL_SECONDS: Final = 0.5
 _BUSY_FRACTION: Final = 0.5
 
 
@@ -101,6 +103,29 @@ def is_covered(environ: Mapping[str, str]) -> bool:
     return bool(environ.get(RUN_TOKEN_VARIABLE))
 
 
+class _Waiting:
+    """Tells what is waited for, again and again."""
+
+    def __init__(self, on_wait: Callable[[str, float], None]) -> None:
+        self._on_wait = on_wait
+        self._reason = ""
+        self._since = self._told = time.monotonic()
+
+    def note(self, waits: Waits) -> None:
+        """Take the reason, which is new."""
+        self._reason = waits.reason
+        self._told = time.monotonic()
+        self._on_wait(self._reason, self._told - self._since)
+
+    def look(self) -> bool:
+        """Tell it again where it is time to; called often. Waiting is never given up."""
+        now = time.monotonic()
+        if self._reason and now - self._told >= _TELL_SECONDS:
+            self._told = now
+            self._on_wait(self._reason, now - self._since)
+        return False
+
+
 class LeaseDesk:
     """
     Takes leases for the lectures of one process.
@@ -111,10 +136,21 @@ class LeaseDesk:
         is_on: whether leases are taken at all.
         is_strict: refuse what can never fit, instead of running it alone.
         takes_all: every lecture runs alone (to be recorded).
+        has_queue: a scheduler gives lectures their room; leases only keep alone what must run alone.
     """
 
-    def __init__(self, capacity: Capacity, *, worker_count: int, is_on: bool, is_strict: bool, takes_all: bool) -> None:
+    def __init__(
+        self,
+        capacity: Capacity,
+        *,
+        worker_count: int,
+        is_on: bool,
+        is_strict: bool,
+        takes_all: bool,
+        has_queue: bool = False,
+    ) -> None:
         """Open nothing yet."""
+        self._has_queue = has_queue
         self.capacity = capacity
         self._worker_count = worker_count
         self._is_on = is_on
@@ -128,8 +164,15 @@ class LeaseDesk:
         """Tell whether leases are taken."""
         return self._is_on
 
+    @property
+    def gives_room(self) -> bool:
+        """Tell whether it is by leases that lectures get room."""
+        return self._is_on and not self._has_queue
+
     def demand(self, label: str, settings: RunSettings, budget: LectureBudget | None) -> Demand:
-        """Work out what a lecture needs."""
+        """Work out what a lecture needs of this machine."""
+        if self._has_queue:
+            return Demand(label=label, core_count=0, is_exclusive=bool(settings.exclusive))
         found = demand_of(
             budget,
             settings,
@@ -142,13 +185,14 @@ class LeaseDesk:
         return found.alone(self.capacity) if self._takes_all else found
 
     @contextmanager
-    def hold(self, demand: Demand, on_wait: Callable[[str], None]) -> Iterator[Held]:
+    def hold(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Iterator[Held]:
         """
         Wait until there is room for a lecture, and hold it meanwhile; the lease lives on in processes that keep it.
 
         Args:
             demand: what it needs.
-            on_wait: is told what is waited for, whenever that changes.
+            on_wait: is told what is waited for and for how long it has waited, whenever that changes and about twice a
+                second.
         """
         held = self._acquire(demand, on_wait) if self._is_on else Held()
         try:
@@ -157,19 +201,18 @@ class LeaseDesk:
             if held.lease is not None:
                 held.lease.release()
 
-    def _acquire(self, demand: Demand, on_wait: Callable[[str], None]) -> Held:
-        def tell(waits: Waits) -> None:
-            on_wait(waits.reason)
-
+    def _acquire(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Held:
+        waiting = _Waiting(on_wait)
         try:
             ledger = self._open()
-            found = ledger.acquire(demand, on_wait=tell)
+            found = ledger.acquire(demand, on_wait=waiting.note, should_stop=waiting.look)
             if found is not None and not isinstance(found, NeverFits):
-                return Held(lease=found, _ledger=ledger)
+                # Where a scheduler gives room, who runs beside whom is its matter.
+                return Held(lease=found, _ledger=None if self._has_queue else ledger)
             if isinstance(found, NeverFits) and self._is_strict:
                 return Held(refusal=found.reason)
             reason = found.reason if isinstance(found, NeverFits) else ""
-            alone = ledger.acquire(demand.alone(self.capacity), on_wait=tell)
+            alone = ledger.acquire(demand.alone(self.capacity), on_wait=waiting.note, should_stop=waiting.look)
         except LeaseError as exc:
             # Two sessions at once may then take more than there is; that is no reason to run nothing.
             self._is_on = False

@@ -81,7 +81,8 @@ class LiveLine:
         room = writer.fullwidth - writer.width_of_current_line - 2
         if not running or room < _LEAST_COLUMNS:
             return
-        longest = max(running, key=lambda progress: progress.elapsed_seconds)
+        # One that waits is shown only where none is at work.
+        longest = max(running, key=lambda progress: (not progress.waits_for, progress.elapsed_seconds))
         text = render_live(longest, width=room - 6)
         if len(running) > 1:
             text += f" (+{len(running) - 1})"

@@ -223,9 +223,10 @@ class LectureRunner:
             environment = {**held.device_variables(self._devices), **environment}
             yield from self._run_all(_Job(lecture=lecture, environment=environment, held=held, limit=limit), state)
 
-    def _tell_waiting(self, lecture: Lecture, variant: str, reason: str) -> None:
+    def _tell_waiting(self, lecture: Lecture, variant: str, reason: str, seconds: float) -> None:
         self._chronicle.wait(lecture.name, reason, variant=variant)
-        waiting = self._execution.waiting_progress(replace(lecture, name=title_of(lecture.name, variant)), reason)
+        titled = replace(lecture, name=title_of(lecture.name, variant))
+        waiting = self._execution.waiting_progress(titled, reason, seconds)
         self._on_progress(waiting)
         self._on_wait()
 

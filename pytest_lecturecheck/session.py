@@ -95,9 +95,10 @@ class LectureCheckSession:
         self.leases = LeaseDesk(
             machine_capacity(self.machine, accelerators.devices, settings.capacity_bytes),
             worker_count=scheduling.kernel_count(config),
-            is_on=settings.takes_leases and not launcher.admits and not is_covered(os.environ),
+            is_on=settings.takes_leases and not is_covered(os.environ),
             is_strict=settings.strict,
-            takes_all=settings.mode is Mode.RECORD,
+            takes_all=settings.mode is Mode.RECORD and not launcher.admits,
+            has_queue=launcher.admits,
         )
         self._orders = scheduling.orders_from_controller(config)
         self.arguments = self._read_arguments()
@@ -167,7 +168,7 @@ class LectureCheckSession:
             "remembers": self.memory.is_on,
             # Every worker has to come to the same order, on whatever machine it runs.
             "capacity": asdict(self.leases.capacity)
-            if self.leases.is_on and self.settings.mode is Mode.CHECK
+            if self.leases.gives_room and self.settings.mode is Mode.CHECK
             else None,
         }
 
@@ -385,6 +386,7 @@ class LectureCheckSession:
         if not scheduling.has_workers(self.config):
             told += [f"--lecture-exclude {text!r} left out nothing" for text in self.collection.unused_patterns()]
             told += self.collection.left_out_forms()
+        told += self.results.unmatched_budgets() if self.results.entries else []
         lines = [*told, *([""] if told and lines else []), *lines]
         if lines:
             # Unlike section(), this ends the line of progress first, so that no blank line follows the heading.

@@ -60,7 +60,8 @@ def test_start_beats_and_end():
             at(185, 7, now_bytes=GIB, peak_bytes=2 * GIB),
             "lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1 GiB, peak 2 GiB",
         ),
-        (at(5, 0, waits_for="4 GiB of memory"), "lectures/nuts.md: waits for 4 GiB of memory, 5 s"),
+        (at(5, 0, waits_for="waits for 4 GiB, 2 running"), "lectures/nuts.md: waits for 4 GiB, 2 running, for 5 s"),
+        (at(12, 0, waits_for="queued in Slurm"), "lectures/nuts.md: queued in Slurm for 12 s"),
     ],
 )
 def test_where_it_stands(progress, text):
@@ -69,11 +70,11 @@ def test_where_it_stands(progress, text):
 
 def test_what_it_waits_for_is_told_before_it_starts():
     log = Log()
-    log.pass_time(0, at(0, 0, waits_for="4 GiB of memory"))
-    log.pass_time(30, at(30, 0, waits_for="4 GiB of memory"))
+    log.pass_time(0, at(0, 0, waits_for="waits for 4 GiB, 1 running"))
+    log.pass_time(30, at(30, 0, waits_for="waits for 4 GiB, 1 running"))
     log.pass_time(30, at(0, 0))
     assert log.lines == [
-        "lectures/nuts.md: waits for 4 GiB of memory",
+        "lectures/nuts.md: waits for 4 GiB, 1 running",
         "lectures/nuts.md: starts, 12 code cells",
     ]
 

@@ -35,8 +35,8 @@ def desk(capacity=CAPACITY, **changes):
     return LeaseDesk(capacity, **settings)
 
 
-def hold(found: LeaseDesk, demand: Demand, told: list[str] | None = None):
-    return found.hold(demand, (told if told is not None else []).append)
+def hold(found: LeaseDesk, demand: Demand):
+    return found.hold(demand, lambda _reason, _seconds: None)
 
 
 def test_a_reserve_of_the_machine_is_left_alone():
@@ -79,6 +79,38 @@ def test_what_ran_beside_is_known_to_both():
         assert len(one.descriptors) == 1
     with hold(first, Demand(label="c.md", host_bytes=GIB)) as three:
         assert three.company == ()
+
+
+def test_what_is_waited_for_is_told_again_with_the_time_that_has_passed():
+    told = []
+
+    def tell(reason, seconds):
+        told.append((reason, seconds))
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    alone = Demand(label="b.md", is_exclusive=True)
+    with hold(desk(), Demand(label="a.md")), pytest.raises(KeyboardInterrupt), desk().hold(alone, tell):
+        pass
+    assert {reason for reason, _ in told} == {"waits to run alone, 1 running"}
+    assert [seconds for _, seconds in told] == sorted({seconds for _, seconds in told})
+
+
+def test_where_a_scheduler_gives_room_only_what_must_run_alone_waits():
+    queue = {"has_queue": True}
+    first, second = desk(**queue), desk(**queue)
+    large, exclusive = RunSettings(), RunSettings(exclusive=True)
+    assert not first.gives_room
+    one = first.demand("a.md", large, budget("a.md", 6000))
+    two = second.demand("b.md", large, budget("b.md", 6000))
+    with hold(first, one) as held, hold(second, two) as other:
+        assert (held.company, other.company) == ((), ())
+        with pytest.raises(KeyboardInterrupt), desk(**queue).hold(first.demand("c.md", exclusive, None), stop):
+            pass
+
+
+def stop(_reason, _seconds):
+    raise KeyboardInterrupt
 
 
 def test_what_never_fits_runs_alone_with_a_warning():
