@@ -43,7 +43,7 @@ test: $(VENV)/.installed-tests
 
 test-slurm: $(VENV)/.installed-tests
 	@status=0; \
-	{ tests/slurm/slurm_up.sh && $(BIN)/python -m pytest -m slurm tests/acceptance/test_slurm.py $(ARGS); } || status=$$?; \
+	{ tests/slurm/slurm_up.sh && $(BIN)/python -m pytest -m slurm tests/acceptance $(ARGS); } || status=$$?; \
 	tests/slurm/slurm_down.sh; \
 	exit $$status
 

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -198,9 +199,25 @@ class Attached:
         return leftovers
 
 
-async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, cwd: Path, document: Any) -> Attached:
+async def launch(
+    plan: RunPlan,
+    ports: Ports,
+    context: zmq.asyncio.Context,
+    *,
+    cwd: Path,
+    document: Any,
+    on_queue: Callable[[str], None] = lambda _: None,
+) -> Attached:
     """
     Start a kernel's process and attach client and probe; it is not ready yet.
+
+    Args:
+        plan: the run.
+        ports: what it needs.
+        context: sockets.
+        cwd: the kernel's folder.
+        document: the notebook that outputs go to.
+        on_queue: see :func:`~pytest_lecturecheck.kernel.launch.start_kernel`.
 
     Raises:
         KernelStartError: the kernelspec is not installed, or its program is missing.
@@ -217,6 +234,7 @@ async def launch(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, *, c
         extra_env=environment,
         pass_fds=plan.pass_fds,
         launcher=ports.launcher,
+        on_queue=on_queue,
         need=KernelNeed(lecture=plan.lecture.name, memory_bytes=plan.memory_bytes, gpu=plan.settings.gpu),
     )
     cap = _set_cap(plan, ports, kernel)

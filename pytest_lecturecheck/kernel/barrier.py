@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from pytest_lecturecheck.probe.port import Probe, Snapshot
+
+_LOOK_SECONDS: Final = 0.1
 
 
 class WatchedKernel(Protocol):
@@ -40,6 +42,8 @@ class Barrier:
     def __init__(self, count: int) -> None:
         """Wait for all of them."""
         self._missing = count
+        self._queued = 0
+        self._count = count
         self._open = asyncio.Event()
         self.opened_at: float | None = None
         """When it opened, of ``time.perf_counter``; ``None`` while it is shut."""
@@ -50,6 +54,23 @@ class Barrier:
         if self._missing <= 0 and self.opened_at is None:
             self.opened_at = time.perf_counter()
             self._open.set()
+
+    def note_queue(self, change: int) -> None:
+        """Count kernels that queue for room before they start."""
+        self._queued += change
+
+    async def wait_while_stuck(self, limit_seconds: float) -> None:
+        """
+        Wait until, for so long, nobody could come any more but kernels that queue, while others wait for them.
+
+        Those that wait hold room and will not give it up: whoever queues for that very room would queue for ever.
+        """
+        clock = asyncio.get_running_loop().time
+        since = clock()
+        while clock() - since < limit_seconds:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if not 0 < self._missing == self._queued < self._count:
+                since = clock()
 
     async def wait(self, limit_seconds: float | None) -> None:
         """Wait until it opens, or until the time is over: then the kernel goes on by itself."""
@@ -74,7 +95,7 @@ class Seat:
     def __init__(self, barrier: Barrier) -> None:
         """Take a place; the kernel is not there yet."""
         self._barrier = barrier
-        self._is_settled = False
+        self._is_settled = self._is_queued = False
         self._kernel: WatchedKernel | None = None
         self.origin = self.device_origin = time.perf_counter()
         self.first_cell_at: float | None = None
@@ -87,6 +108,16 @@ class Seat:
         """Say that this kernel is ready, and wait for the others."""
         self._settle()
         await self._barrier.wait(limit_seconds)
+
+    def note_queue(self, *, is_queued: bool) -> None:
+        """Say whether this kernel queues for room before it starts."""
+        if is_queued is not self._is_queued:
+            self._is_queued = is_queued
+            self._barrier.note_queue(1 if is_queued else -1)
+
+    async def wait_while_stuck(self, limit_seconds: float) -> None:
+        """Wait until the others have waited so long for kernels that queue, and for nothing else."""
+        await self._barrier.wait_while_stuck(limit_seconds)
 
     def note_sent(self) -> None:
         """Note that a cell was sent to the kernel; the first one counts."""

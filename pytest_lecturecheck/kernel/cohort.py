@@ -194,11 +194,13 @@ class _Board:
     def _joined(self) -> Progress:
         known = [progress for progress in self._last if progress is not None]
         snapshots = [progress.snapshot for progress in known if progress.snapshot is not None]
+        waiting = [progress for progress in known if progress.waits_for]
         return Progress(
             lecture=self._name,
             number=min(progress.number for progress in known),
             total=max(progress.total for progress in known),
-            elapsed_seconds=max(progress.elapsed_seconds for progress in known),
+            elapsed_seconds=max(progress.elapsed_seconds for progress in waiting or known),
+            waits_for=waiting[0].waits_for if waiting else "",
             snapshot=_sum(snapshots) if snapshots else None,
         )
 

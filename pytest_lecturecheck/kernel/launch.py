@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ class LectureProvisioner(LocalProvisioner):
         self._news = asyncio.Event()
         self.popen: subprocess.Popen[bytes] | None = None
         self.pass_fds: tuple[int, ...] = ()
+        self.on_queue: Callable[[str], None] = lambda _: None
         self._stderr_mark = 0
         self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -105,6 +106,8 @@ class LectureProvisioner(LocalProvisioner):
     async def _wait_for_place(self) -> None:
         """Wait until the launcher knows where the kernel runs; a queue may be long, so there is no limit here."""
         begun = asyncio.get_running_loop().time()
+        # Whether the scheduler has the kernel wait or is about to start it is not to be seen: srun is silent meanwhile.
+        self.on_queue(self.launch.holder or "a queue")
         try:
             while self.launch.place is None:
                 self._check_refusal()
@@ -115,6 +118,8 @@ class LectureProvisioner(LocalProvisioner):
             await asyncio.shield(self.launch.stop())
             self.close_stderr()
             raise
+        finally:
+            self.on_queue("")
         self.queued_seconds = asyncio.get_running_loop().time() - begun
 
     def _check_refusal(self) -> None:
@@ -312,6 +317,7 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
     pass_fds: tuple[int, ...] = (),
     launcher: Launcher = LOCAL,
     need: KernelNeed | None = None,
+    on_queue: Callable[[str], None] = lambda _: None,
 ) -> Kernel:
     """
     Start a kernel process; it is not ready yet.
@@ -325,6 +331,7 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
         pass_fds: descriptors that the process keeps as long as it lives (POSIX).
         launcher: where the kernel is to run.
         need: what a launcher is told of it.
+        on_queue: is told in what the kernel queues before its start ("Slurm"), and an empty string once it does not.
 
     Raises:
         KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher came to no
@@ -344,6 +351,7 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
         manager.ip = socket_stem
     launch = launcher.order(_order(need or KernelNeed(), token, Path(manager.connection_file), cwd))
     provisioner = LectureProvisioner(launch=launch, kernel_id=token, kernel_spec=spec, parent=manager)
+    provisioner.on_queue = on_queue
     provisioner.pass_fds = () if _IS_WINDOWS else pass_fds
     manager.provisioner = provisioner
     # On-disk history costs time in every cell and would mix runs.

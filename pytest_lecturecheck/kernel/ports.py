@@ -25,7 +25,8 @@ class Progress:
     """
     Where a run stands, for the live line: cell ``number`` of ``total``, elapsed seconds, last figures.
 
-    ``waits_for`` says what has to be free before the kernel starts ("waits for 3.1 GiB, 2 running").
+    ``waits_for`` says what has to be free before the kernel starts ("waits for 3.1 GiB, 2 running", "queued in Slurm");
+    the elapsed seconds are then those of the waiting.
     """
 
     lecture: str

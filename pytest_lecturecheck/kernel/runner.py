@@ -32,6 +32,7 @@ from pytest_lecturecheck.kernel.observations import (
 )
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
 from pytest_lecturecheck.kernel.profiling import Profiler
+from pytest_lecturecheck.kernel.queueing import Queueing
 from pytest_lecturecheck.kernel.shadowing import find_shadowing_files
 from pytest_lecturecheck.kernel.steps import Step, look_at_step, scheduler_findings
 from pytest_lecturecheck.kernel.teardown import interrupt
@@ -115,6 +116,7 @@ class _LectureRun:
         self.running: Cell | None = None
         self.cell_of_request: dict[int, int] = {}
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
+        self.queueing = Queueing(ports.launcher, seat, self.startup_timeout)
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.traces: Traces | None = None
         self.step = Step()
@@ -157,9 +159,8 @@ class _LectureRun:
             message = "the agent could not be installed in the kernel; shell lines and threads are not seen"
             self.findings.append(Finding(kind=FindingKind.KERNEL, message=message))
         self.devices.look_before()
-        if self.seat is not None:
-            left = self._total_left()
-            await self.seat.wait_for_others(None if left == math.inf else left)
+        left = self._total_left()
+        self.begun += await self.queueing.wait_for_others(None if left == math.inf else left)
         record = await self._run_cells(attached)
         return record if record.outcome is not Outcome.COMPLETED else await self._finish(attached)
 
@@ -183,7 +184,10 @@ class _LectureRun:
 
     async def _launch(self) -> Attached:
         folder = self._folder()
-        self.attached = await launch(self.plan, self.ports, self.context, cwd=folder, document=self.document)
+        launching = launch(
+            self.plan, self.ports, self.context, cwd=folder, document=self.document, on_queue=self.queueing.note
+        )
+        self.attached = await self.queueing.launch(launching)
         # A queue before the start is no time of the lecture's.
         self.begun += self.attached.kernel.provisioner.queued_seconds
         self.devices.attach(self.attached.device_probe)
@@ -388,7 +392,8 @@ class _LectureRun:
                 lecture=self.record.lecture,
                 number=self.running.number if self.running is not None else 0,
                 total=len(self.cells),
-                elapsed_seconds=self.clock() - self.begun,
+                elapsed_seconds=self.queueing.elapsed_seconds(self.clock() - self.begun),
+                waits_for=self.queueing.text,
                 snapshot=self.attached.probe.snapshot() if self.attached is not None else None,
             )
         )
