@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -207,3 +208,26 @@ class PlatformBudgets:
     def find(self, lecture: str, variant: str = DEFAULT_VARIANT) -> LectureBudget | None:
         """Give the budget of lecture x variant, or ``None``."""
         return self.lectures.get((lecture, variant))
+
+    def unmatched(self, has_file: Callable[[str], bool]) -> list[str]:
+        """
+        Name the lectures that no run can ever be held against: no file has this name, written as lectures are named.
+
+        Args:
+            has_file: tells whether there is a file of a name.
+        """
+        names = sorted({lecture for lecture, _variant in self.lectures})
+        return [name for name in names if posixpath.normpath(name) != name or not has_file(name)]
+
+
+def closest_name(name: str, lectures: Iterable[str]) -> str:
+    """Find the lecture that a name in a budget file was probably meant for, or give an empty string."""
+    wanted = _folded(name)
+    names = sorted(lectures)
+    same = [lecture for lecture in names if _folded(lecture) == wanted]
+    moved = [lecture for lecture in names if posixpath.basename(_folded(lecture)) == posixpath.basename(wanted)]
+    return next(iter((*same, *moved)), "")
+
+
+def _folded(name: str) -> str:
+    return posixpath.normpath(name.replace("\\", "/")).casefold()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.budget import LectureBudget, PlatformBudgets, Tolerance, closest_name
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
@@ -20,6 +21,8 @@ from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, jud
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.closing import Closing
+
+_UNMATCHED_TOLD: Final = 3
 
 
 class Results:
@@ -124,6 +127,26 @@ class Results:
         if not self.entries and self._closing is None:
             return []
         return self._close().summary_lines(width=width, colour=colour, verbosity=verbosity, encoding=encoding)
+
+    def unmatched_budgets(self) -> list[str]:
+        """Tell of budgets that no lecture is ever held against, because no file has their name."""
+        tried = {entry.run.lecture for entry in self.entries}
+        without = {entry.run.lecture for entry in self.entries if self.budget_of(entry.run) is None}
+        found = self._own.unmatched(lambda name: name in tried or self._is_file(name))
+        lines = []
+        for name in found[:_UNMATCHED_TOLD]:
+            closest = closest_name(name, without)
+            meant = f"; is it {closest!r}?" if closest else ""
+            lines.append(f"{self.budget_file.name} has a budget for {name!r}, and there is no such lecture{meant}")
+        rest = len(found) - _UNMATCHED_TOLD
+        return [*lines, f"and budgets for {rest} more that are not there"] if rest > 0 else lines
+
+    def _is_file(self, name: str) -> bool:
+        # Some systems write names with their accents apart.
+        try:
+            return any((self._rootdir / unicodedata.normalize(form, name)).is_file() for form in ("NFC", "NFD"))
+        except (OSError, ValueError):
+            return False
 
     def _close(self) -> Closing:
         if self._closing is None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets, Tolerance, closest_name
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.units import GIB, MIB
@@ -95,3 +95,22 @@ def test_budgets_are_found_by_lecture_and_variant():
     assert budgets.find("a.md") is plain
     assert budgets.find("a.md", "gpu") is gpu
     assert budgets.find("b.md") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [
+        ("ch1\\a.md", "ch1/a.md"),
+        ("./ch1/a.md", "ch1/a.md"),
+        ("CH1/A.md", "ch1/a.md"),
+        ("old/a.md", "ch1/a.md"),
+        ("ch1/a.ipynb", ""),
+    ],
+)
+def test_names_that_no_lecture_has(name, closest):
+    budgets = PlatformBudgets(
+        platform="here",
+        lectures={(key, variant): LectureBudget(lecture=key) for key in (name, "ch1/a.md") for variant in ("", "gpu")},
+    )
+    assert budgets.unmatched(lambda asked: asked in {"ch1/a.md", "./ch1/a.md"}) == [name]
+    assert closest_name(name, {"ch1/a.md", "b.md"}) == closest

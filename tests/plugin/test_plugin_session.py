@@ -230,3 +230,19 @@ def test_an_error_in_a_loaded_file_is_placed_in_that_file(pytester):
         ["ZeroDivisionError: division by zero (code cell 1)", "loads.md: code cell 1 of 1, line 3 of tools.py"],
         consecutive=True,
     )
+
+
+def test_budgets_that_no_lecture_has_are_told_of(pytester, lecture):
+    lecture("new/a.ipynb")
+    tables = "".join(f'[lectures."{name}"]\npeak_footprint = "9 GiB"\n\n' for name in ("gone.md", "old/a.ipynb"))
+    path = pytester.path / "lecture-budgets" / "here.toml"
+    path.parent.mkdir()
+    path.write_text(f'schema = 1\nplatform = "here"\n\n{tables}', encoding="utf-8")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-platform=here", *CI_SAFE)
+    result.stdout.fnmatch_lines(
+        [
+            "here.toml has a budget for 'gone.md', and there is no such lecture",
+            "here.toml has a budget for 'old/a.ipynb', and there is no such lecture; is it 'new/a.ipynb'?",
+        ],
+        consecutive=True,
+    )
