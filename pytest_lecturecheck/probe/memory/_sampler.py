@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Final, Protocol
 
-_SHARE: Final = 0.006
+_SHARE: Final = 0.007
 """Share of a core that samples may take; beyond, they become rarer. With what this clock does not show, below 1 %."""
 _SMOOTHING: Final = 0.05
 _TOGETHER: Final = 0.25
