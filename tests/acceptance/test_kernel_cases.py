@@ -98,8 +98,8 @@ def test_a_flood_of_output_is_cut_and_its_end_arrives(session):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_flood_does_not_grow_pytest(own_desk):
-    own_desk.notebook("flood.ipynb", "for _ in range(30):\n    print('x' * 10_000_000, flush=True)")
-    own_desk.notebook("pictures.ipynb", "for _ in range(20):\n    display({'text/html': 'x' * 10_000_000}, raw=True)")
+    own_desk.notebook("flood.ipynb", "for _ in range(40):\n    print('x' * 10_000_000, flush=True)")
+    own_desk.notebook("pictures.ipynb", "for _ in range(40):\n    display({'text/html': 'x' * 10_000_000}, raw=True)")
     own_desk.write(
         "conftest.py",
         """
@@ -115,8 +115,9 @@ def test_a_flood_does_not_grow_pytest(own_desk):
     session = own_desk.pytest("--lecture-budget", "-s", "flood.ipynb", "pictures.ipynb")
     assert session.outcomes() == {"passed": 2}
     peaks = {name: int(size) for name, size in re.findall(r"(\w+)\.ipynb (\d+) MiB", session.text)}
-    # 300 MB of text and 200 MB of pictures went by; single messages of 10 MB are in memory several times.
-    assert max(peaks.values()) < 250, peaks
+    # 400 MB of text and 400 MB of pictures went by. Single messages of 10 MB are in memory several times, and some more
+    # wait where the kernel gets more of a busy machine than the session.
+    assert max(peaks.values()) < 350, peaks
 
 
 def test_a_failed_shell_line_is_told_with_the_failure_it_caused(session):
