@@ -26,6 +26,7 @@ from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.folder import make_own_folder
 from pytest_lecturecheck.store.history import DEFAULT_KEEP, FOLDER_NAME, keep_session, with_short_timelines
 from pytest_lecturecheck.store.places import hide_places
+from pytest_lecturecheck.store.runs import budget_to_dict
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.recording import Change
@@ -106,6 +107,10 @@ class Closing:
             "commit": read_commit(self._rootdir),
         }
         records = json.loads(self._dump(entries))
+        for record, entry in zip(records, entries, strict=True):
+            if entry.budget is not None:
+                # The budget file goes on; this is what the session was held against.
+                record["budget"] = budget_to_dict(entry.budget)
         text = render_json(records, entries, platform=self._platform, about=about, is_compact=is_compact)
         return hide_places(text, root=self._rootdir, home=Path.home(), prefix=Path(sys.prefix))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
@@ -24,11 +25,13 @@ class KeptRun:
         run: the run.
         verdict: its verdict.
         seconds: time that the item took.
+        budget: the budget that was in force, or ``None``: there was none, or an older version kept the session.
     """
 
     run: Run
     verdict: Verdict
     seconds: float = 0.0
+    budget: LectureBudget | None = None
 
     @property
     def subject(self) -> Subject:

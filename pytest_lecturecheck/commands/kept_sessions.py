@@ -92,7 +92,9 @@ def side_of(options: argparse.Namespace, reference: str) -> Side:
 
 def entries_of(session: KeptSession) -> list[Entry]:
     """Give a session's runs as reporters take them."""
-    return [Entry(run=kept.run, verdict=kept.verdict, seconds=kept.seconds) for kept in session.runs]
+    return [
+        Entry(run=kept.run, verdict=kept.verdict, budget=kept.budget, seconds=kept.seconds) for kept in session.runs
+    ]
 
 
 def tell(lines: Iterable[str]) -> None:

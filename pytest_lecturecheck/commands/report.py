@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kept import KeptSession
+    from pytest_lecturecheck.kept import KeptRun, KeptSession
 
 HELP: Final = "write a kept session as a report: .html, .md or .json"
 DESCRIPTION: Final = """\
@@ -20,7 +20,7 @@ Write a session again as a report, without running anything. The ending of the f
   lecturecheck report last~1 -o before.md      the one before it, for a pull request
   lecturecheck report artifact.json            a file that --lecture-report wrote, say on another machine
 
-What changed since a budget was recorded is told only by the session's own report: budgets are not kept with it."""
+Limits, and what changed since they were recorded, are those of the budgets that were in force in that session."""
 _DEFAULT: Final = Path("report.html")
 
 
@@ -72,15 +72,18 @@ def _render(session: KeptSession, form: str) -> str:
         return render_markdown(entries, platform=session.platform, machine=machine)
     if form == ".json":
         from pytest_lecturecheck.report.json import render_json  # noqa: PLC0415 - only for JSON
-        from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict  # noqa: PLC0415 - as above
 
-        records = [
-            {"run": run_to_dict(kept.run), "verdict": verdict_to_dict(kept.verdict), "seconds": kept.seconds}
-            for kept in session.runs
-        ]
+        records = [_record(kept) for kept in session.runs]
         ended = session.ended.isoformat(timespec="seconds") if session.ended is not None else ""
         about = {"ended": ended, "mode": session.mode, "version": session.version, "commit": session.commit}
         return render_json(records, entries, platform=session.platform, about=about)
     from pytest_lecturecheck.report.html import render_html  # noqa: PLC0415 - a templating library, only for a page
 
     return render_html(entries, platform=session.platform, machine=machine)
+
+
+def _record(kept: KeptRun) -> dict[str, Any]:
+    from pytest_lecturecheck.store import runs  # noqa: PLC0415 - only for JSON
+
+    record = {"run": runs.run_to_dict(kept.run), "verdict": runs.verdict_to_dict(kept.verdict), "seconds": kept.seconds}
+    return record if kept.budget is None else {**record, "budget": runs.budget_to_dict(kept.budget)}

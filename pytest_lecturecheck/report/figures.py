@@ -74,8 +74,8 @@ def limit_unit(entry: Entry, item: FigureComparison) -> str:
     """
     Give the unit of a reported figure's limits, or an empty string where it is not known.
 
-    It is the budget's. Where the budget has none, or is not at hand (a session that was kept), it is that of the figure
-    that was compared: only figures of the same unit are.
+    It is the budget's. Where the budget has none, or is not at hand (a session that an older version kept), it is that
+    of the figure that was compared: only figures of the same unit are.
     """
     found = entry.budget.figures.get(item.name) if entry.budget is not None else None
     if found is not None and found.unit:

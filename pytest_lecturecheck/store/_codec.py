@@ -8,12 +8,13 @@ attribute that this version does not know is passed over (a newer version may ad
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import enum
 import functools
 import math
 import numbers
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from pytest_lecturecheck.store._surrogates import escape_surrogates
@@ -56,6 +57,8 @@ def _scalar_to_plain(value: object) -> Plain:
         return value
     if isinstance(value, str):
         return escape_surrogates(value)
+    if isinstance(value, dt.date):
+        return value.isoformat()
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -82,12 +85,8 @@ def from_plain(annotation: Any, plain: object, place: str) -> Any:
         return _dataclass_from_plain(annotation, _expect(dict, plain, place), place)
     if issubclass(annotation, enum.Enum):
         return _enum_from_plain(annotation, plain, place)
-    if annotation is float:
-        return _float_from_plain(plain, place)
-    if annotation is str:
-        # JSON that was written by hand may hold lone surrogates, which no report can.
-        return escape_surrogates(_expect(str, plain, place))
-    return _expect(annotation, plain, place)
+    read = _READERS.get(annotation)
+    return _expect(annotation, plain, place) if read is None else read(plain, place)
 
 
 def _generic_from_plain(annotation: Any, plain: object, place: str) -> Any:
@@ -174,6 +173,19 @@ def _float_from_plain(plain: object, place: str) -> float:
     return _within(plain, place)
 
 
+def _text_from_plain(plain: object, place: str) -> str:
+    # JSON that was written by hand may hold lone surrogates, which no report can.
+    return escape_surrogates(_expect(str, plain, place))
+
+
+def _date_from_plain(plain: object, place: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(_expect(str, plain, place))
+    except ValueError as error:
+        msg = f"{place}: found {plain!r:.80}; expected a day as ISO 8601 writes it"
+        raise CodecError(msg) from error
+
+
 def _within(plain: float, place: str) -> float:
     if isinstance(plain, int) and abs(plain) > _MOST:
         msg = f"{place}: found a number of {plain.bit_length()} bits; expected at most {_MOST.bit_length() - 1}"
@@ -188,3 +200,10 @@ def _expect(kind: type[_T], plain: object, place: str) -> _T:
     if kind is int:
         _within(typing.cast("int", plain), place)
     return plain
+
+
+_READERS: typing.Final[Mapping[Any, Callable[[object, str], Any]]] = {
+    float: _float_from_plain,
+    str: _text_from_plain,
+    dt.date: _date_from_plain,
+}

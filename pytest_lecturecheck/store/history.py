@@ -23,6 +23,7 @@ from pytest_lecturecheck.store._plausible import check_numbers
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.runs import (
     NewerRunFileError,
+    budget_from_dict,
     check_schema,
     parse_json,
     read_text,
@@ -138,9 +139,11 @@ def _kept_from_dict(plain: object, position: int) -> KeptRun:
         msg = f"run {position}: seconds {seconds!r:.80} is not a number of seconds"
         raise RunFileError(msg)
     run, verdict = run_from_dict(plain["run"]), verdict_from_dict(plain["verdict"])
-    check_numbers(run, f"run {position}")
-    check_numbers(verdict, f"run {position}: verdict")
-    return KeptRun(run=run, verdict=verdict, seconds=float(seconds))
+    stated = plain.get("budget")
+    budget = budget_from_dict(stated) if stated is not None else None
+    for value, place in ((run, ""), (verdict, ": verdict"), (budget, ": budget")):
+        check_numbers(value, f"run {position}{place}")
+    return KeptRun(run=run, verdict=verdict, seconds=float(seconds), budget=budget)
 
 
 def _text(plain: Mapping[str, Any], key: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.store._codec import CodecError, from_plain, to_plain
@@ -71,6 +72,21 @@ def verdict_from_dict(plain: Mapping[str, Any]) -> Verdict:
         RunFileError: a newer schema, or a value that is not what it should be.
     """
     return _from_dict(Verdict, plain, "verdict")
+
+
+def budget_to_dict(budget: LectureBudget) -> dict[str, Any]:
+    """Turn the budget that a run was held against into builtin types, to be kept beside the run."""
+    return _to_dict(budget)
+
+
+def budget_from_dict(plain: Mapping[str, Any]) -> LectureBudget:
+    """
+    Turn builtin types back into a budget.
+
+    Raises:
+        RunFileError: a newer schema, or a value that is not what it should be.
+    """
+    return _from_dict(LectureBudget, plain, "budget")
 
 
 def dumps(stored: StoredRun) -> str:
@@ -158,7 +174,7 @@ def _stored_from_dict(plain: object) -> StoredRun:
     return StoredRun(run=run_from_dict(plain["run"]), verdict=None if verdict is None else verdict_from_dict(verdict))
 
 
-def _to_dict(value: Run | Verdict) -> dict[str, Any]:
+def _to_dict(value: Run | Verdict | LectureBudget) -> dict[str, Any]:
     plain = to_plain(value)
     assert isinstance(plain, dict)  # noqa: S101 - dataclasses give dicts; this tells the type checker
     return {"schema": SCHEMA, **plain}

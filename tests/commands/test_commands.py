@@ -10,14 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_entries import over
 from made_sessions import START, after, before, budgets, drifting, kept, session_of
 
 from pytest_lecturecheck.cli import main
 from pytest_lecturecheck.report.json import render_json
+from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.run import Outcome
 from pytest_lecturecheck.store.budgets import save_budgets
 from pytest_lecturecheck.store.history import keep_session
-from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict
+from pytest_lecturecheck.store.runs import budget_to_dict, run_to_dict, verdict_to_dict
 
 
 def document(session):
@@ -65,6 +67,29 @@ def test_a_report_of_a_report_is_the_same_document(book, capsys):
     assert written["runs"] == json.loads(path.read_text(encoding="utf-8"))["runs"]
     assert (written["ended"], written["mode"], written["version"]) == (START.isoformat(), "check", "1.0")
     assert written["totals"]["lectures"] == 7
+
+
+@pytest.mark.usefixtures("book")
+def test_a_report_knows_the_budget_that_was_in_force(capsys):
+    entry = over()
+    record = {
+        "run": run_to_dict(entry.run),
+        "verdict": verdict_to_dict(entry.verdict),
+        "budget": budget_to_dict(entry.budget),
+        "seconds": entry.seconds,
+    }
+    text = render_json([record], [entry], platform="linux-x86_64-cpu", about={"ended": START.isoformat()})
+    Path("x.json").write_text(text, encoding="utf-8")
+    assert call(capsys, "report", "x.json", "-o", "x.md")[0] == 0
+    assert Path("x.md").read_text(encoding="utf-8") == render_markdown(
+        [entry], platform="linux-x86_64-cpu", machine=entry.run.machine
+    )
+    assert call(capsys, "report", "x.json", "-o", "y.json")[0] == 0
+    assert json.loads(Path("y.json").read_text(encoding="utf-8"))["runs"] == json.loads(text)["runs"]
+    assert call(capsys, "report", "y.json", "-o", "y.html")[0] == 0
+    page = Path("y.html").read_text(encoding="utf-8")
+    for told in ("Changed since the budget was recorded", "recorded 2025-11-02 from 3 runs", "1.21 to 1.26 GiB"):
+        assert told in page
 
 
 def test_markdown_from_another_folder(book, capsys, monkeypatch):

@@ -182,6 +182,28 @@ def test_documents_that_are_none(tmp_path, text, message):
     assert str(caught.value) == f"{path}: {message}"
 
 
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({}, "budget: lecture missing"),
+        ({"lecture": "a.md", "recorded": "x"}, "budget.recorded: found 'x'; expected a day as ISO 8601 writes it"),
+        (
+            {"lecture": "a.md", "metrics": {"wall_seconds": {"metric": "wall_seconds", "limit": -1}}},
+            "budget.metrics.wall_seconds: wall_seconds = -1 cannot be a figure or a limit: expected a finite number",
+        ),
+        ({"lecture": "a.md", "run_count": 10**30}, "run 1: budget.run_count: found 1e+30; expected a finite number"),
+    ],
+)
+def test_budgets_that_are_none(tmp_path, budget, message):
+    path = tmp_path / "x.json"
+    plain = json.loads(document())
+    plain["runs"][0]["budget"] = {"schema": 1, **budget}
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    with pytest.raises(RunFileError) as caught:
+        read_session(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
 def test_a_document_of_an_older_version_has_no_moment(tmp_path):
     path = tmp_path / "old.json"
     path.write_text('{"schema": 1, "runs": []}')

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from budget_samples import entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run, SchedulerFacts
 from pytest_lecturecheck.store.runs import (
     StoredRun,
+    budget_from_dict,
+    budget_to_dict,
     dumps,
     loads,
     read_runs,
@@ -215,8 +218,13 @@ def test_numbers_of_numpy_and_of_others_become_plain_ones():
 
 def test_what_no_record_holds_is_refused():
     with pytest.raises(TypeError) as caught:
-        run_to_dict(replace(RUN, started=dt.date(2025, 1, 31)))
-    assert str(caught.value) == "date datetime.date(2025, 1, 31) cannot be kept in a record"
+        run_to_dict(replace(RUN, started=dt.time(12)))
+    assert str(caught.value) == "time datetime.time(12, 0) cannot be kept in a record"
+
+
+@given(entries("a.md", "gpu"))
+def test_a_budget_is_read_back(budget):
+    assert budget_from_dict(json.loads(json.dumps(budget_to_dict(budget)))) == budget
 
 
 def test_a_lecture_whose_name_is_no_unicode_keeps_its_name():
