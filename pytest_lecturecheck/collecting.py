@@ -11,6 +11,7 @@ from pytest_lecturecheck import scheduling
 from pytest_lecturecheck.admission import Capacity
 from pytest_lecturecheck.arguments import Arguments
 from pytest_lecturecheck.collection import Collection
+from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.leasing import plan_order
 from pytest_lecturecheck.nodes import LectureFile, LectureItem
 from pytest_lecturecheck.results import Results
@@ -45,7 +46,12 @@ class CollectionHooks:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
         """Collect lectures; a lecture that looks like a test module is a lecture only."""
         collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
-        if not self._collection.is_lecture(file_path):
+        try:
+            is_lecture = self._collection.is_lecture(file_path)
+        except LectureCheckError as exc:
+            # Of this error pytest shows the words and no traceback.
+            raise pytest.Collector.CollectError(str(exc)) from exc
+        if not is_lecture:
             return collectors  # type: ignore[return-value]
         others = [item for item in collectors if not isinstance(item, pytest.Module)]
         return [*others, LectureFile.from_parent(parent, path=file_path)]  # type: ignore[return-value]

@@ -133,6 +133,15 @@ class Collection:
         """Tell whether a lecture may say itself how many of it are to run at once, so that it has to be read."""
         return says_at_ends(path, b"concurrency")
 
+    def missing_pages(self) -> list[str]:
+        """Say which pages a table of contents lists although no file has their name."""
+        lines = []
+        for book in {book.folder: book for book in self._books.values() if book is not None}.values():
+            if book.toc is not None and (missing := book.toc.missing(book.folder)):
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+                lines.append(f"{book.toc.origin} lists {missing[0]!r}{more}, and there is no such file")
+        return lines
+
     def unused_patterns(self) -> list[str]:
         """Give the patterns of ``--lecture-exclude`` that have left out nothing."""
         return [pattern for pattern in self._exclude if pattern not in self._used_patterns]

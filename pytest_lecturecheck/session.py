@@ -385,7 +385,7 @@ class LectureCheckSession:
         told = self._tell()
         if not scheduling.has_workers(self.config):
             told += [f"--lecture-exclude {text!r} left out nothing" for text in self.collection.unused_patterns()]
-            told += self.collection.left_out_forms()
+            told += [*self.collection.left_out_forms(), *self.collection.missing_pages()]
         told += self.results.unmatched_budgets() if self.results.entries else []
         lines = [*told, *([""] if told and lines else []), *lines]
         if lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from unicodedata import normalize
 
@@ -38,6 +38,21 @@ class Toc:
         if path.as_posix() in self.names or bare in self.names:
             return True
         return any(matches_file(glob, path.as_posix()) or matches_file(glob, bare) for glob in self.globs)
+
+    def missing(self, folder: Path) -> list[str]:
+        """Name the files that are listed and are not there, with no suffix either."""
+        return sorted(name for name in self.names if "://" not in name and not _is_there(folder / name))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        if path.exists():
+            return True
+        wanted = normalize("NFC", path.name)
+        names = [normalize("NFC", item.name) for item in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return False
+    return any(name == wanted or name.startswith(f"{wanted}.") for name in names)
 
 
 def read_toc(value: object, *, origin: str) -> Toc:

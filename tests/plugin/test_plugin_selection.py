@@ -158,3 +158,23 @@ def test_files_of_one_name_are_lectures_of_their_own_where_nothing_says_that_the
     pair(pytester, formats=f"'{formats}'")
     (pytester.path / "both.py").unlink()
     assert collected(pytester) == ["both.ipynb::lecture", "both.md::lecture"]
+
+
+def test_a_fault_in_a_books_configuration_is_told_without_a_traceback(pytester, lecture):
+    lecture("a.ipynb")
+    (pytester.path / "_config.yml").write_text("execute:\n  timeout: soon\n", encoding="utf-8")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-p", "no:cacheprovider")
+    result.stdout.fnmatch_lines(["*_config.yml:2: execute.timeout is 'soon'; expected a number of seconds*"])
+    result.stdout.no_fnmatch_line("*book.py*")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_pages_that_a_table_of_contents_lists_in_vain(pytester, lecture):
+    lecture("a.ipynb")
+    lecture("v1.2.ipynb")
+    (pytester.path / "_config.yml").write_text("only_build_toc_files: true\n", encoding="utf-8")
+    toc = "format: jb-book\nroot: a\nchapters:\n- file: v1.2\n- file: gone\n- file: part/away.md\n"
+    (pytester.path / "_toc.yml").write_text(toc, encoding="utf-8")
+    assert collected(pytester) == ["a.ipynb::lecture", "v1.2.ipynb::lecture"]
+    result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", "-p", "no:cacheprovider")
+    result.stdout.fnmatch_lines(["_toc.yml lists 'gone' and 1 more, and there is no such file"])
