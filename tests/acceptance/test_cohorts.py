@@ -269,7 +269,7 @@ def test_an_interruption_ends_all_kernels(own_desk):
     while len(list(own_desk.folder.glob("*.up"))) < 3 and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
     wait_until(lambda: living(own_desk.folder) == [])
 
