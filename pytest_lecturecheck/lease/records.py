@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
 
 SCHEMA: Final = 1
+_LABEL_CHARS: Final = 120
+_CUT: Final = "..."
 UNREADABLE: Final = Holding(demand=Demand(label="(a lease that cannot be read)", is_exclusive=True))
 """What a lease stands for that is alive and cannot be read: whatever it holds, nothing is admitted beside it."""
 
@@ -123,7 +126,7 @@ def _demand_values(demand: Demand) -> dict[str, Any]:
 
 def _demand_from(values: dict[str, Any]) -> Demand:
     return Demand(
-        label=str(values["label"]),
+        label=shown_label(str(values["label"])),
         host_bytes=int(values["host_bytes"]),
         devices=tuple(
             DeviceNeed(index=_optional(need["index"]), size_bytes=_optional(need["size_bytes"]))
@@ -132,6 +135,21 @@ def _demand_from(values: dict[str, Any]) -> Demand:
         core_count=int(values["core_count"]),
         is_exclusive=bool(values["is_exclusive"]),
     )
+
+
+def shown_label(label: str) -> str:
+    """
+    Make the name of a lecture of whatever session fit to be shown and kept.
+
+    A path that leads out of its session's rootdir may name a user's folders: of that the last part is enough.
+    """
+    if label.startswith(("/", "\\", "../", "..\\")) or label[1:2] == ":":
+        label = re.split(r"[/\\]", label)[-1]
+    label = "".join(character if character.isprintable() else "?" for character in label)
+    if len(label) <= _LABEL_CHARS:
+        return label
+    kept = (_LABEL_CHARS - len(_CUT)) // 2
+    return f"{label[:kept]}{_CUT}{label[-kept:]}"
 
 
 def _optional(value: Any) -> int | None:

@@ -24,7 +24,7 @@ from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
 from pytest_lecturecheck.run import CellRun, Outcome, Run
 from pytest_lecturecheck.units import format_declared_duration, format_declared_size, format_duration, format_size
-from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
 
 _INDENT: Final = "  "
 _ALL_CELLS: Final = 2
@@ -180,7 +180,16 @@ def _named(kind: str, headline: str) -> str:
 
 def _note_groups(entries: Iterable[Entry]) -> list[Group]:
     """Collect the notes of what did not fail; a failure's own text has its notes."""
-    return _group((note, entry.name) for entry in entries if not entry.verdict.failed for note in entry.verdict.notes)
+    pairs = ((note, entry.name) for entry in entries if not entry.verdict.failed for note in entry.verdict.notes)
+    return _group(_with_company(note, name) for note, name in pairs)
+
+
+def _with_company(note: str, name: str) -> tuple[str, str]:
+    """Put who ran beside a lecture behind its name, so that the notes of many lectures are still one."""
+    start = f"{SHARED_MACHINE}: "
+    if not note.startswith(start):
+        return note, name
+    return SHARED_MACHINE, f"{name}, beside {one_line(note.removeprefix(start))}"
 
 
 def _finding_groups(entries: Iterable[Entry]) -> list[Group]:

@@ -1,6 +1,16 @@
 """Judge a run: against its budget, against what a README declares, and by how it ended. Pure."""
 
-from pytest_lecturecheck.verdict.judging import judge, judge_profiled
+from pytest_lecturecheck.verdict.judging import SHARED_MACHINE, judge, judge_profiled
 from pytest_lecturecheck.verdict.words import FAILING, Comparison, FigureComparison, Policy, Verdict, VerdictKind
 
-__all__ = ["FAILING", "Comparison", "FigureComparison", "Policy", "Verdict", "VerdictKind", "judge", "judge_profiled"]
+__all__ = [
+    "FAILING",
+    "SHARED_MACHINE",
+    "Comparison",
+    "FigureComparison",
+    "Policy",
+    "Verdict",
+    "VerdictKind",
+    "judge",
+    "judge_profiled",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -145,13 +145,24 @@ def _nothing_compared(run: Run, budget: LectureBudget | None, policy: Policy) ->
     return VerdictKind.NOT_MEASURED, "nothing compared: the only limits are times of another class of machine"
 
 
+SHARED_MACHINE: Final = "shared machine: time not compared, because other lectures ran beside it"
+"""What a note begins with that names them."""
+_NAMED_COMPANIONS: Final = 3
+
+
+def company_text(company: Sequence[str]) -> str:
+    """Name the lectures that ran beside one, the first few of them."""
+    named, more = company[:_NAMED_COMPANIONS], len(company) - _NAMED_COMPANIONS
+    return f"{', '.join(named)} and {more} more" if more > 0 else ", ".join(named)
+
+
 def _time_notes(run: Run, budget: LectureBudget | None) -> Iterator[str]:
     if budget is None:
         return
     limited = [is_comparable(run, budget, item) for item in budget.metrics.values() if item.limit is not None]
     if not all(limited):
         if run.company:
-            yield "shared machine: time not compared, because other lectures ran beside it"
+            yield f"{SHARED_MACHINE}: {company_text(run.company)}"
             return
         there = f"{budget.machine.cpu}, {budget.machine.core_count} cores" if budget.machine else "an unknown machine"
         yield f"time not compared: its limit was recorded on another class of machine ({there})"

@@ -57,7 +57,11 @@ def test_times_in_company_are_not_held_against_those_of_a_lecture_alone(recorded
     together = recorded.pytest("--lecture-budget", "-n", "2")
     kept = [together.run(f"{name}.ipynb").get("company", []) for name in "abcd"]
     assert any(kept)
-    assert "shared machine: time not compared, because other lectures ran beside it" in together.text
+    assert set().union(*kept) <= {f"{name}.ipynb" for name in "abcd"}
+    assert "  shared machine: time not compared, because other lectures ran beside it" in together.lines
+    for name, company in zip("abcd", kept, strict=True):
+        named = f"{', '.join(company)}" if len(company) <= 3 else f"{', '.join(company[:3])} and 1 more"
+        assert (f"      {name}.ipynb, beside {named}" in together.lines) is bool(company), together.text
 
 
 def test_an_exclusive_lecture_runs_alone(own_desk):

@@ -59,3 +59,16 @@ def test_a_limit_set_by_hand_is_a_limit():
     by_hand = replace(BUDGET.metrics[Metric.WALL], hand_set=True)
     budget = replace(BUDGET, metrics={**BUDGET.metrics, Metric.WALL: by_hand})
     assert judge(run(wall=30.0, cpu=4.5, load=9.8), budget, Policy()).kind is VerdictKind.OVER
+
+
+@pytest.mark.parametrize(
+    ("company", "named"),
+    [
+        (("b.md",), "b.md"),
+        (("b.md", "c.md", "d.md"), "b.md, c.md, d.md"),
+        (("b.md", "c.md", "d.md", "e.md", "f.md"), "b.md, c.md, d.md and 2 more"),
+    ],
+)
+def test_a_shared_machine_is_told_with_who_shared_it(company, named):
+    verdict = judge(replace(run(wall=30.0, cpu=4.5, load=0.1), company=company), BUDGET, Policy())
+    assert verdict.notes == (f"shared machine: time not compared, because other lectures ran beside it: {named}",)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from pytest_lecturecheck.lease.records import (
     render_admission,
     render_holding,
     render_ticket,
+    shown_label,
 )
 
 COUNTS = st.integers(0, 2**70)
@@ -32,6 +35,7 @@ DEMANDS = st.builds(
     core_count=COUNTS,
     is_exclusive=st.booleans(),
 )
+DEMANDS = DEMANDS.map(lambda demand: replace(demand, label=shown_label(demand.label)))
 HOLDINGS = st.builds(Holding, demand=DEMANDS, pid=COUNTS, started=LABELS)
 
 
@@ -45,6 +49,32 @@ def test_what_is_written_is_read_back(holding, first, second):
     assert parse_admission(render_admission(admission)) == admission
     assert render_admission(admission).isascii()
     assert len(render_admission(admission).splitlines()) == 1
+
+
+@settings(deadline=None)
+@given(LABELS | st.text("./\\\\aC:\x1b", max_size=300))
+def test_names_of_other_sessions_are_harmless_and_short(label):
+    shown = shown_label(label)
+    assert shown.isprintable()
+    assert len(shown) <= 120
+    assert shown_label(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("lectures/a.md", "lectures/a.md"),
+        ("lectures/a.md [c=2]", "lectures/a.md [c=2]"),
+        ("../../home/alice/a.md", "a.md"),
+        ("/home/alice/a.md [c=2]", "a.md [c=2]"),
+        (r"D:\\alice\a.md", "a.md"),
+        ("a\x1b[2J\u202e.md", "a?[2J?.md"),
+        ("x" * 130, "x" * 58 + "..." + "x" * 58),
+    ],
+)
+def test_the_name_of_another_session_tells_no_folders_outside(label, shown):
+    holding = Holding(demand=Demand(label=label))
+    assert parse_holding(render_holding(holding)).demand.label == shown
 
 
 @settings(deadline=None)
