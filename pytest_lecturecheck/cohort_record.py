@@ -47,6 +47,11 @@ def spec_of(run: Run) -> CohortSpec:
     return CohortSpec(name=run.variant, lectures=tuple(member.lecture for member in run.members or (run,)))
 
 
+def is_cohort(run: Run) -> bool:
+    """Tell whether a record is one of several kernels, or of several that never came to be."""
+    return bool(run.members) or CohortSpec(name=run.variant, lectures=(run.lecture,)).is_repeat
+
+
 def cohort_of(run: Run) -> CohortRun:
     """Give a record as a cohort; a lecture that ran alone is one of a single kernel."""
     members = tuple(CohortMember(run=item, start_seconds=item.first_cell_seconds or 0.0) for item in run.members)

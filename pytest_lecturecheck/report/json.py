@@ -52,7 +52,8 @@ def totals(entries: Sequence[Entry]) -> dict[str, Any]:
     ]
     highest = max(peaks, key=lambda pair: pair[0]) if peaks else None
     return {
-        "lectures": len(entries),
+        "lectures": len({entry.run.lecture for entry in entries}),
+        "runs": len(entries),
         "failed": sum(entry.verdict.failed for entry in entries),
         "verdicts": dict(sorted(Counter(entry.verdict.kind.value for entry in entries).items())),
         "cells_run": sum(entry.run.cell_run_count for entry in entries),

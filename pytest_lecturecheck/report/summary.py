@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.cohort_record import is_cohort
 from pytest_lecturecheck.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.report.concurrency import render_concurrency
 from pytest_lecturecheck.report.devices import (
@@ -245,9 +246,9 @@ def replication_line(entries: Sequence[Entry]) -> str:
     else:
         parts.append("peak footprint not measured")
     parts += [_highest_text(entries, metric) for metric in _BESIDE_FOOTPRINT]
-    parts.append(f"wall time {_times_text(entries)} for {len(entries)} lecture{plural(len(entries))}")
+    parts.append(f"wall time {_times_text(entries)} for {subjects_text(entries)}")
     parts.append(_declared_text(entries))
-    bad = sum(entry.run.outcome in _BAD_ENDS for entry in entries)
+    bad = len({entry.run.lecture for entry in entries if entry.run.outcome in _BAD_ENDS})
     parts.append(f"incomplete: {bad} lecture{plural(bad)} did not end well" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")
@@ -278,6 +279,15 @@ def _declared_text(entries: Sequence[Entry]) -> str:
     return "declared " + " and ".join(limits.values()) if limits else ""
 
 
+def subjects_text(entries: Sequence[Entry]) -> str:
+    """Count what was run: lectures, cohorts of them, and runs where there are more (``3 lectures and 1 cohort``)."""
+    lectures = {entry.run.lecture for entry in entries if not is_cohort(entry.run)}
+    cohorts = {(entry.run.lecture, entry.run.variant) for entry in entries if is_cohort(entry.run)}
+    counts = [(len(lectures), "lecture"), (len(cohorts), "cohort")]
+    text = " and ".join(f"{count} {word}{plural(count)}" for count, word in counts if count)
+    return f"{text} in {len(entries)} runs" if len(entries) > len(lectures) + len(cohorts) else text
+
+
 def count_text(entries: Sequence[Entry]) -> str:
     """Count the lectures and their verdicts (failing first) in one line, and say what they took together."""
     counts: dict[tuple[bool, VerdictKind], int] = {}
@@ -288,9 +298,7 @@ def count_text(entries: Sequence[Entry]) -> str:
     made = [entry for entry in entries if entry.was_run]
     cell_count = sum(entry.run.cell_run_count for entry in made)
     peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
-    lecture_count = len({(entry.run.lecture, entry.run.variant) for entry in entries})
-    runs = f" in {len(entries)} runs" if len(entries) > lecture_count else ""
-    parts = [f"{lecture_count} lecture{plural(lecture_count)}{runs}: {words}"]
+    parts = [f"{subjects_text(entries)}: {words}"]
     parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")

@@ -16,9 +16,9 @@ from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.json import totals
 from pytest_lecturecheck.report.junit import properties
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.summary import render_summary, replication_line
+from pytest_lecturecheck.report.summary import remark_groups, render_summary, replication_line, subjects_text
 from pytest_lecturecheck.run import CellError, Evidence, Outcome
-from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
 
 
 def kernel(lecture="a.md", outcome=Outcome.COMPLETED, start=0.0, peak=500, **more):
@@ -183,3 +183,31 @@ def test_cells_of_all_kernels_count_and_a_reader_needs_no_more_than_one():
 def test_the_place_of_a_bad_end_is_in_the_lecture_that_had_it():
     mix = cohort(kernel(), aborted("b.md"), name="mix")
     assert (mix.name, mix.location) == ("a.md [mix]", "b.md:10")
+
+
+def test_lectures_are_counted_once_and_cohorts_apart():
+    alone = within("a.md")
+    twice = [replace(alone, run=replace(alone.run, repeat=repeat)) for repeat in (1, 2)]
+    member = replace(alone.run, company=())
+    both = replace(alone, run=replace(alone.run, variant="c=2", members=(member, member)))
+    mix = replace(alone, run=replace(alone.run, variant="mix", members=(member, replace(member, lecture="b.md"))))
+    lost = replace(alone, run=replace(alone.run, variant="c=3", outcome=Outcome.NOT_STARTED))
+    assert subjects_text([alone]) == "1 lecture"
+    assert subjects_text([alone, within("b.md")]) == "2 lectures"
+    assert subjects_text(twice) == "1 lecture in 2 runs"
+    assert subjects_text([alone, both]) == "1 lecture and 1 cohort"
+    assert subjects_text([*twice, both, mix, lost]) == "1 lecture and 3 cohorts in 5 runs"
+    assert subjects_text([both, both]) == "1 cohort in 2 runs"
+    assert totals([*twice, both])["lectures"] == 1
+    assert totals([*twice, both])["runs"] == 3
+
+
+def test_who_ran_beside_stands_behind_each_name_so_that_the_note_stays_one():
+    notes = [f"{SHARED_MACHINE}: b.md", f"{SHARED_MACHINE}: a.md, c.md and 2 more"]
+    entries = [
+        replace(item, verdict=replace(item.verdict, notes=(note,)))
+        for item, note in zip((within("a.md"), within("b.md")), notes, strict=True)
+    ]
+    assert ("Notes", [(SHARED_MACHINE, ["a.md, beside b.md", "b.md, beside a.md, c.md and 2 more"])]) in remark_groups(
+        entries
+    )

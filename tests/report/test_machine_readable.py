@@ -23,6 +23,7 @@ def test_json_holds_the_records_and_totals():
         "platform": "linux-x86_64-cpu",
         "totals": {
             "lectures": 18,
+            "runs": 18,
             "failed": 5,
             "verdicts": {
                 "died": 2,

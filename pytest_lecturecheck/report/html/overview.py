@@ -143,7 +143,7 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
     is_declared = any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons)
     parts = (platform, machine.text if machine is not None else "")
     return Overview(
-        sentence=_sentence(len(entries), failed),
+        sentence=_sentence(entries, failed),
         tone="bad" if failed else "good",
         counts=count_text(entries) if entries else "",
         place=one_line(", ".join(part for part in parts if part)),
@@ -157,12 +157,15 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
     )
 
 
-def _sentence(count: int, failed: int) -> str:
+def _sentence(entries: Sequence[Entry], failed: int) -> str:
+    count = len(entries)
     if not count:
         return "No lecture was run"
     if not failed:
         return "Nothing failed" if count > 1 else "The lecture did not fail"
-    return f"{failed} of {count} lecture{plural(count)} failed"
+    # A lecture may have run several times, alone and in cohorts.
+    word = "lecture" if len({entry.run.lecture for entry in entries}) == count else "run"
+    return f"{failed} of {count} {word}{plural(count)} failed"
 
 
 def _row(number: int, entry: Entry) -> Row:
