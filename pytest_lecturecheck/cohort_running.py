@@ -74,8 +74,13 @@ class CohortRunner(LectureRunner):
         named = [spec for spec in self._settings.cohorts if spec.lectures[0] == name]
         return (*(repeats or [None]), *named)
 
+    @functools.cached_property
+    def _given(self) -> RunSettings:
+        """Give what the session says of all lectures."""
+        return self._settings.command_line.over(self._settings.file)
+
     def _concurrency(self, path: Path, name: str) -> tuple[int, ...]:
-        layers = self._settings.command_line.over(self._settings.file)
+        layers = self._given
         if self._collection.may_say_concurrency(path):
             try:
                 layers = self.read(path, name).settings.over(layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,9 @@ ITEM_NAME: Final = "lecture"
 
 COHORT_ITEM_NAME: Final = "cohort"
 """Name of the item of a named cohort (``lectures/intro.md::cohort[gpu-three]``)."""
+
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that are control characters, invisible, or none at all."""
 
 entry_key = pytest.StashKey[list["Entry"]]()
 """The item's entries, in the order of its runs."""
@@ -207,14 +211,15 @@ class LectureItem(pytest.Item):
         representation: Any = excinfo.getrepr(style="value", chain=False)
         representation.reprtraceback.reprentries[0].lines[:] = text.split("\n")
         representation.reprcrash.message = headline
-        representation.reprcrash.path = lecture
+        representation.reprcrash.path = harmless_id(lecture)
         representation.reprcrash.lineno = line or 1
         return representation
 
     def reportinfo(self) -> tuple[StrPath, int | None, str]:
         """Say where the item is."""
-        several = self._several
-        return self.path, None, self.lecture_name if several is None else f"{self.lecture_name} [{several.name}]"
+        several, name = self._several, harmless_id(self.lecture_name)
+        path = self.path if name == self.lecture_name else self.config.rootpath / name
+        return path, None, name if several is None else f"{name} [{several.name}]"
 
 
 def session_of(node: pytest.Collector | pytest.Item) -> LectureSession:
@@ -225,12 +230,32 @@ def session_of(node: pytest.Collector | pytest.Item) -> LectureSession:
 
 def lecture_name(node: LectureFile | LectureItem) -> str:
     """Give a lecture's key: POSIX path from rootdir in NFC; a lecture outside of it has one that leads there."""
+    text, root = os.fspath(node.path), f"{node.config.rootpath}{os.sep}"
+    if text.startswith(root):
+        # Asked for every file that is collected, and nearly always below rootdir: relpath costs ten times as much.
+        return unicodedata.normalize("NFC", text.removeprefix(root).replace(os.sep, "/"))
     try:
-        relative = Path(os.path.relpath(node.path, node.config.rootpath))
+        relative = Path(os.path.relpath(text, node.config.rootpath))
     except ValueError:
         # Another drive, on Windows.
         relative = node.path
     return unicodedata.normalize("NFC", relative.as_posix())
+
+
+def harmless_id(name: str) -> str:
+    r"""
+    Give a name as pytest may print it and write it into XML: control characters escaped (``\n``), marks apart.
+
+    pytest takes ``::`` as the border between a file and what is in it; runners of GitHub take it, and ``##[``, as the
+    beginning of a command.
+    """
+    if name.isascii() and name.isprintable() and "::" not in name and "##[" not in name:
+        return name
+    escaped = "".join(
+        char.encode("unicode_escape").decode("ascii") if unicodedata.category(char) in _UNSEEN else char
+        for char in name
+    )
+    return re.sub(r":(?=[^\w\s]*:)", ": ", re.sub(r"#(?=[^\w\s]*#\[)", "# ", escaped))
 
 
 def _item_name(spec: CohortSpec | None) -> str:

@@ -79,7 +79,7 @@ def says_at_ends(path: Path, word: bytes) -> bool:
     Metadata that fills more than that (the states of widgets may) hides it.
     """
     try:
-        with path.open("rb") as stream:
+        with path.open("rb", buffering=0) as stream:
             if word in stream.read(_ENDS_BYTES):
                 return True
             size = stream.seek(0, os.SEEK_END)
