@@ -36,6 +36,9 @@ _ADVICE_MACHINE: Final = "have the cell need less memory, run fewer lectures at 
 _LOG_OF_GROUP: Final = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG")
 _LOG_OF_MACHINE: Final = re.compile(r"Out of memory(?: \([a-z_]+\))?: Killed|CONSTRAINT_NONE")
 
+_LOST_NAME: Final = re.compile(
+    r"AttributeError: (?:Can't get|module '__mp_main__' has no) attribute '(?P<name>\w{1,100})'"
+)
 _POOL_ERRORS: Final = frozenset(
     {"BrokenProcessPool", "BrokenExecutor", "TerminatedWorkerError", "KilledWorker", "WorkerCrashedError"}
 )
@@ -124,6 +127,18 @@ def find_child_end(evidence: Evidence) -> Cause | None:
             evidence=lines,
             advice=("fewer worker processes (n_jobs, max_workers) need less memory",),
         )
+    if name_lost := _lost_name(evidence):
+        return Cause(
+            kind=CauseKind.CHILD_ENDED,
+            headline=(
+                f"{name}: a child process could not find {name_lost!r}, which the notebook itself defines{where}: "
+                "a process that is started afresh does not have it"
+            ),
+            evidence=lines,
+            advice=(
+                "define it in a file beside the lecture and import it, or use a pool that copies it (joblib, fork)",
+            ),
+        )
     how = f"was ended by {signal}" if signal else "ended abruptly"
     no_record = "; no record of memory shortage" if signal in {"", "SIGKILL"} else ""
     return Cause(
@@ -132,6 +147,12 @@ def find_child_end(evidence: Evidence) -> Cause | None:
         evidence=lines,
         advice=("the same work in the kernel itself, without worker processes, shows what goes wrong",),
     )
+
+
+def _lost_name(evidence: Evidence) -> str:
+    """Give the name that a spawned worker looked for in the notebook's namespace, or an empty string."""
+    found = next((match for line in reversed(evidence.stderr_tail) if (match := _LOST_NAME.search(line))), None)
+    return one_line(found["name"]) if found is not None else ""
 
 
 def other_kill_text(evidence: Evidence) -> str:

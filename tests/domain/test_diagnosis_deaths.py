@@ -361,6 +361,17 @@ def raised(name, value, **changes):
     return replace(ROOMY, error=CellError(name=name, value=value), **changes)
 
 
+def test_a_spawned_child_that_lacks_what_the_notebook_defines():
+    said = ("Traceback (most recent call last):", "AttributeError: Can't get attribute 'f' on <module '__main__'>")
+    check(
+        raised("BrokenProcessPool", POOL, stderr_tail=said),
+        CauseKind.CHILD_ENDED,
+        f"BrokenProcessPool: a child process could not find 'f', which the notebook itself defines {PLACE}: "
+        "a process that is started afresh does not have it",
+        advice=("define it in a file beside the lecture and import it, or use a pool that copies it (joblib, fork)",),
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value", "how"),
     [
