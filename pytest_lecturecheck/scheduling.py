@@ -7,7 +7,8 @@ Everything here works without xdist too: then there are no workers, and nothing 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pytest
@@ -81,14 +82,38 @@ class WorkerOrders:
         self._orders = orders
         self._on_progress = on_progress
         self._on_crash = on_crash
+        self._turn = threading.RLock()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Hand a starting worker its orders and a channel for progress."""
         channel = node.gateway.newchannel()
-        channel.setcallback(self._on_progress)
+        channel.setcallback(self.take_progress)
         node.workerinput[_KEY] = json.dumps(dict(self._orders()))
         node.workerinput[_CHANNEL_KEY] = channel
+
+    def take_progress(self, text: str) -> None:
+        """Take what a worker says; not while pytest writes a line, which it does in pieces."""
+        with self._turn:
+            self._on_progress(text)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logstart(self) -> Iterator[None]:
+        """Let pytest write whole lines."""
+        with self._turn:
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self) -> Iterator[None]:
+        """Let pytest write whole lines."""
+        with self._turn:
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logfinish(self) -> Iterator[None]:
+        """Let pytest write whole lines."""
+        with self._turn:
+            return (yield)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

@@ -44,3 +44,29 @@ def test_a_lecture_whose_worker_is_killed_while_it_waits_is_in_the_summary(own_d
     (told,) = [line for line in session.lines if " went down: " in line]
     assert re.fullmatch(rf"worker gw[01] went down: {re.escape(f'{lost}.ipynb was {why}')}", told)
     assert any(line.split()[:3] == [f"{lost}.ipynb", "died", "-"] for line in session.lines), session.text
+
+
+@pytest.mark.parametrize("dist", ["load", "worksteal"])
+def test_lines_and_figures_of_several_workers_arrive_whole(own_desk, dist):
+    for name in "abcd":
+        own_desk.notebook(f"{name}.ipynb", "import time\nx = bytearray(50 * 2**20)\ntime.sleep(1)", "time.sleep(0.5)")
+    own_desk.write("lecturecheck.toml", 'heartbeat = "500 ms"\n')
+    session = own_desk.pytest("--lecture-budget", "-n2", "-v", f"--dist={dist}")
+    assert session.outcomes() == {"passed": 4}, session.text
+    begin = next(number for number, line in enumerate(session.lines) if line.startswith("scheduling tests via"))
+    end = next(number for number, line in enumerate(session.lines) if re.fullmatch("=+ lectures =+", line))
+    shown = [line.rstrip() for line in session.lines[begin + 1 : end] if line.strip()]
+    size = r"[\d.]+ (?:[KMG]iB|B)"
+    patterns = (
+        r"[a-d]\.ipynb::lecture(?:@.+)?",
+        r"\[gw[01]\] \[ *\d+%\] PASSED [a-d]\.ipynb::lecture(?:@.+)?",
+        r"[a-d]\.ipynb: starts, 2 code cells",
+        r"[a-d]\.ipynb: waits .+, \d running(?:, for [\d.]+ m?s)?",
+        rf"[a-d]\.ipynb: (?:kernel starts|cell [12] of 2), [\d.]+ m?s(?:, {size}(?:, peak {size})?)?",
+        rf"[a-d]\.ipynb: no budget after [\d.]+ s, peak {size}",
+    )
+    assert [line for line in shown if not any(re.fullmatch(pattern, line) for pattern in patterns)] == []
+    for name in "abcd":
+        assert sum(line.startswith(f"{name}.ipynb: no budget after ") for line in shown) == 1
+        assert session.peak(f"{name}.ipynb") > 50 * 2**20
+        assert len(session.run(f"{name}.ipynb")["timeline"]) > 1
