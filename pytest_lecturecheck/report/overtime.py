@@ -43,10 +43,12 @@ def sparkline(samples: Sequence[MemorySample], columns: int, bars: str = _BARS) 
     end = max(samples[-1].seconds, samples[0].seconds)
     levels: list[int | None] = [None] * columns
     for sample in samples:
-        position = min(columns - 1, int(columns * sample.seconds / end)) if end > 0 else 0
+        # A file that was written by hand may have times that go back, and sizes below nothing.
+        share = max(0.0, min(sample.seconds, end)) / end if end > 0 else 0.0
+        position = min(columns - 1, int(columns * share))
         levels[position] = max(levels[position] or 0, sample.level_bytes)
     highest = max(1, *(sample.level_bytes for sample in samples))
-    return "".join(bars[min(len(bars) - 1, len(bars) * level // highest)] for level in _filled(levels))
+    return "".join(bars[max(0, min(len(bars) - 1, len(bars) * level // highest))] for level in _filled(levels))
 
 
 def _filled(levels: Sequence[int | None]) -> Iterator[int]:

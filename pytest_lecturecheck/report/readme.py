@@ -146,7 +146,7 @@ def _was(count: int) -> str:
 
 def _answer(answers: Sequence[tuple[int, str, str]], value: float, *, is_upper: bool) -> str:
     """Choose the template's answer, as far as it follows from a bound; empty where none does."""
-    _, text, at_least = [item for item in answers if item[0] <= value][-1]
+    _, text, at_least = [item for item in answers if item[0] <= max(value, 0)][-1]
     return text if is_upper else at_least
 
 

@@ -135,7 +135,7 @@ def _kept_from_dict(plain: object, position: int) -> KeptRun:
         msg = f"run {position}: it has no verdict; expected a document of a session"
         raise RunFileError(msg)
     seconds = plain.get("seconds", 0.0)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not abs(seconds) <= _MOST_SECONDS:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _MOST_SECONDS:
         msg = f"run {position}: seconds {seconds!r:.80} is not a number of seconds"
         raise RunFileError(msg)
     run, verdict = run_from_dict(plain["run"]), verdict_from_dict(plain["verdict"])
