@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
 import pytest
 
+from pytest_lecturecheck.nodes import harmless_id
 from pytest_lecturecheck.publishing import GitHub, guard_for, guard_longrepr
 
 
@@ -37,6 +40,42 @@ def test_summary_and_annotations(pytester, lecture, runner, workers):
     assert commands[0].startswith(f"::error file={name}/bad.ipynb,line=")
     assert ",title=bad.ipynb%3A failed::ValueError: no ::error::hostile # #[warning]hostile" in commands[0]
     assert [line for line in result.outlines if line.lstrip().startswith(": :error::hostile")]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("lectures/étude - été [1].ipynb", "lectures/étude - été [1].ipynb"),
+        ("::error::a.md", ": :error: :a.md"),
+        ("a:\u200b:b.md", "a:\\u200b: b.md"),
+        (":::a", ": : :a"),
+        ("a\n##[error]b.md", "a\\n# #[error]b.md"),
+        ("a\x1b[31m\x07.md", "a\\x1b[31m\\x07.md"),
+        ("caf\udce9.md", "caf\\udce9.md"),
+    ],
+)
+def test_names_that_pytest_may_print(name, shown):
+    assert harmless_id(name) == shown
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no files of such names")
+@pytest.mark.usefixtures("runner")
+def test_file_names_speak_neither_to_the_runner_nor_to_readers_of_xml(pytester, lecture):
+    names = ["x\n::error::owned.ipynb", "::error::b.ipynb", "y\x1b[31m\x07##[error]z.ipynb"]
+    for name in names:
+        lecture(name, "1 / 0")
+    result = pytester.runpytest_subprocess("--lecture-budget", "--junitxml=j.xml", "-vv")
+    result.assert_outcomes(failed=3)
+    commands = [line for line in result.outlines if line.startswith("::") or "##[" in line or "\x1b" in line]
+    assert len(commands) == 3
+    assert all(line.startswith("::error file=") for line in commands)
+    cases = ET.parse("j.xml").iter("testcase")
+    assert sorted((case.get("classname"), case.get("name")) for case in cases) == sorted(
+        (harmless_id(name), "lecture") for name in names
+    )
+    # And by such an id a lecture is left out.
+    left_out = pytester.runpytest_subprocess("--lecture-budget", f"--deselect={harmless_id(names[0])}")
+    left_out.assert_outcomes(failed=2, deselected=1)
 
 
 def test_it_can_be_switched_off_and_text_stays_harmless(pytester, lecture, runner):
