@@ -84,6 +84,7 @@ class LectureCheckSession:
         self._told: list[str] = []
         self._crashes: list[str] = []
         self._said: set[str] = set()
+        self._running: dict[str, terminal.Progress] = {}
         self.platform = results.platform
         self.machine: Machine = detect_machine(
             accelerators=accelerators.names, driver=accelerators.driver, cuda=accelerators.cuda
@@ -222,6 +223,7 @@ class LectureCheckSession:
     def _note_progress(self, progress: RunProgress) -> None:
         self.chronicle.note(progress)
         state = state_of(progress)
+        self._running = {state.name: state}
         if self._send is not None:
             self._send(json.dumps(asdict(state)))
         elif self._live is not None:
@@ -234,6 +236,9 @@ class LectureCheckSession:
 
     def note_worker_progress(self, text: object) -> None:
         """Take a worker's progress; called on a thread of execnet."""
+        if isinstance(text, str):
+            state = terminal.Progress(**json.loads(text))
+            self._running[state.name] = state
         if self._live is not None:
             self._live.note_text(text)
 
@@ -301,6 +306,8 @@ class LectureCheckSession:
             delattr(report, _REPORT_KEY)
         if not entries:
             return
+        for entry in entries:
+            self._running.pop(entry.run.title, None)
         self.results.take(entries)
         self.memory.note(entries, str(getattr(report, _STATE_KEY, "")))
         for entry in entries:
@@ -313,6 +320,10 @@ class LectureCheckSession:
         """Take the live line away before pytest writes on."""
         if self._live is not None:
             self._live.clear()
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Remember for the summary which lectures were running: they have no entry."""
+        self._told += [terminal.render_stop(state) for state in self._running.values()]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -347,6 +358,8 @@ class LectureCheckSession:
             shown if exists else None,
             declared_text(layers.declared_memory_bytes, layers.declared_time_seconds),
         )
+        if layers.env_profile is not None:
+            lines.append(f"environment profile of kernels: {layers.env_profile}")
         lines += [*self._budgets_above(), *self._declared_lines(), *self._tell()]
         return [self._guard(line) for line in lines]
 

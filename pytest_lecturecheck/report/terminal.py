@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.text import fit_middle, one_line
-from pytest_lecturecheck.units import format_size
+from pytest_lecturecheck.units import format_duration, format_size
 
 _MODES: Final = {"check": "held against", "record": "recorded to"}
 _MINUTE: Final = 60
@@ -51,6 +51,7 @@ class Progress:
         now_bytes: footprint at the last reading, or ``None`` before the first.
         peak_bytes: highest footprint so far, or ``None``.
         waits_for: what has to be free before it starts, or an empty string.
+        is_ending: its cells are through.
     """
 
     name: str
@@ -60,11 +61,26 @@ class Progress:
     now_bytes: float | None = None
     peak_bytes: float | None = None
     waits_for: str = ""
+    is_ending: bool = False
+
+    @property
+    def kernel_text(self) -> str:
+        """Say what the kernel does where no cell runs."""
+        return "kernel ends" if self.is_ending else "kernel starts"
+
+
+def render_stop(progress: Progress) -> str:
+    """Say in one line where a lecture stood when the session was interrupted."""
+    where = f"in code cell {progress.cell} of {progress.total}" if progress.cell else "while its kernel started"
+    where = f"while it waited: {one_line(progress.waits_for)}" if progress.waits_for else where
+    return f"interrupted: {one_line(progress.name)}, {where}, after {format_duration(progress.elapsed_seconds)}"
 
 
 def render_live(progress: Progress, *, width: int) -> str:
     """Render one line about the lecture that is running; it leaves the terminal's last column free."""
-    where = f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else "kernel starts"
+    where = (
+        f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else progress.kernel_text
+    )
     if progress.waits_for:
         where = one_line(progress.waits_for)
     figures = [f"  {where}", f"  {_clock(progress.elapsed_seconds)}"]

@@ -85,11 +85,13 @@ def test_a_folder_that_cannot_be_written_is_told_and_nothing_else_fails(pytester
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send to one process on Windows")
-def test_an_interrupted_session_is_kept_too(pytester, lecture):
+def test_an_interrupted_session_is_kept_too_and_says_what_ran(pytester, lecture):
     lecture("a.ipynb", "x = 1")
     lecture("b.ipynb", "open('begun', 'w').close()\nimport time\ntime.sleep(600)")
     command = [sys.executable, "-m", "pytest", "--lecture-budget", "-p", "no:cacheprovider"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=pytester.path)
+    command.append("--lecture-env-profile=jax-ci")
+    with Path("shown.txt").open("wb") as shown:
+        process = subprocess.Popen(command, stdout=shown, cwd=pytester.path)
     while not Path("begun").exists():
         assert process.poll() is None
         time.sleep(0.05)
@@ -97,6 +99,10 @@ def test_an_interrupted_session_is_kept_too(pytester, lecture):
     assert process.wait(60) == pytest.ExitCode.INTERRUPTED
     (path,) = session_files(RUNS)
     assert read_session(path).runs[0].run.lecture == "a.ipynb"
+    lines = Path("shown.txt").read_text(encoding="utf-8").split("\n")
+    assert "environment profile of kernels: jax-ci" in lines
+    told = [line for line in lines if line.startswith("interrupted: ")]
+    assert [line.partition(", after ")[0] for line in told] == ["interrupted: b.ipynb, in code cell 1 of 1"]
 
 
 def test_no_colour_is_honoured(pytester, lecture, monkeypatch):
