@@ -47,7 +47,7 @@ def test_summary_and_annotations(pytester, lecture, runner, workers):
     [
         ("lectures/étude - été [1].ipynb", "lectures/étude - été [1].ipynb"),
         ("::error::a.md", ": :error: :a.md"),
-        ("a:\u200b:b.md", "a:\\u200b: b.md"),
+        ("a:\u200b:b.md", "a:\\u200b:b.md"),
         (":::a", ": : :a"),
         ("a\n##[error]b.md", "a\\n# #[error]b.md"),
         ("a\x1b[31m\x07.md", "a\\x1b[31m\\x07.md"),
