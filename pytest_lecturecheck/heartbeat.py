@@ -98,7 +98,7 @@ def render_beat(progress: Progress) -> str:
     if progress.waits_for:
         what = one_line(f"{progress.name}: {progress.waits_for}")
         return f"{what}{',' if ',' in progress.waits_for else ''} for {format_duration(progress.elapsed_seconds)}"
-    where = f"cell {progress.cell} of {progress.total}" if progress.cell else "kernel starts"
+    where = f"cell {progress.cell} of {progress.total}" if progress.cell else progress.kernel_text
     parts = [where, format_duration(progress.elapsed_seconds)]
     if progress.now_bytes is not None:
         parts.append(format_size(progress.now_bytes))

@@ -35,6 +35,7 @@ def state_of(progress: RunProgress) -> Progress:
         now_bytes=snapshot.footprint_bytes if snapshot is not None else None,
         peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
         waits_for=progress.waits_for,
+        is_ending=progress.is_ending,
     )
 
 

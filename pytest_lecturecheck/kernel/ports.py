@@ -26,7 +26,7 @@ class Progress:
     Where a run stands, for the live line: cell ``number`` of ``total``, elapsed seconds, last figures.
 
     ``waits_for`` says what has to be free before the kernel starts ("waits for 3.1 GiB, 2 running", "queued in Slurm");
-    the elapsed seconds are then those of the waiting.
+    the elapsed seconds are then those of the waiting. ``is_ending``: its cells are through, and the kernel is to leave.
     """
 
     lecture: str
@@ -35,6 +35,7 @@ class Progress:
     elapsed_seconds: float
     snapshot: Snapshot | None
     waits_for: str = ""
+    is_ending: bool = False
 
 
 class Warden(Protocol):

@@ -394,6 +394,7 @@ class _LectureRun:
                 total=len(self.cells),
                 elapsed_seconds=self.queueing.elapsed_seconds(self.clock() - self.begun),
                 waits_for=self.queueing.text,
+                is_ending=self.running is None and bool(self.cell_of_request),
                 snapshot=self.attached.probe.snapshot() if self.attached is not None else None,
             )
         )

@@ -62,11 +62,13 @@ def test_lines_and_figures_of_several_workers_arrive_whole(own_desk, dist):
         r"\[gw[01]\] \[ *\d+%\] PASSED [a-d]\.ipynb::lecture(?:@.+)?",
         r"[a-d]\.ipynb: starts, 2 code cells",
         r"[a-d]\.ipynb: waits .+, \d running(?:, for [\d.]+ m?s)?",
-        rf"[a-d]\.ipynb: (?:kernel starts|cell [12] of 2), [\d.]+ m?s(?:, {size}(?:, peak {size})?)?",
+        rf"[a-d]\.ipynb: (?:kernel (?:start|end)s|cell [12] of 2), [\d.]+ m?s(?:, {size}(?:, peak {size})?)?",
         rf"[a-d]\.ipynb: no budget after [\d.]+ s, peak {size}",
     )
     assert [line for line in shown if not any(re.fullmatch(pattern, line) for pattern in patterns)] == []
     for name in "abcd":
+        words = [line.split()[1:3] for line in shown if line.startswith(f"{name}.ipynb: ")]
+        assert ["kernel", "starts,"] not in words[words.index(["cell", "1"]) :]
         assert sum(line.startswith(f"{name}.ipynb: no budget after ") for line in shown) == 1
         assert session.peak(f"{name}.ipynb") > 50 * 2**20
         assert len(session.run(f"{name}.ipynb")["timeline"]) > 1
