@@ -244,18 +244,18 @@ def lecture_name(node: LectureFile | LectureItem) -> str:
 
 def harmless_id(name: str) -> str:
     r"""
-    Give a name as pytest may print it and write it into XML: control characters escaped (``\n``), marks apart.
+    Give a name as pytest may print it and write it into XML: control characters escaped (``\n``), commands broken.
 
-    pytest takes ``::`` as the border between a file and what is in it; runners of GitHub take it, and ``##[``, as the
-    beginning of a command.
+    Runners of GitHub take a line that begins with ``::`` as a command, and ``##[`` anywhere. Within a name ``::``
+    stays: pytest finds such a file by its name, and would not by another.
     """
-    if name.isascii() and name.isprintable() and "::" not in name and "##[" not in name:
+    if name.isascii() and name.isprintable() and not name.lstrip().startswith("::") and "##[" not in name:
         return name
     escaped = "".join(
         char.encode("unicode_escape").decode("ascii") if unicodedata.category(char) in _UNSEEN else char
         for char in name
     )
-    return re.sub(r":(?=[^\w\s]*:)", ": ", re.sub(r"#(?=[^\w\s]*#\[)", "# ", escaped))
+    return re.sub(r"\A(\s*):(?=:)", r"\1: ", re.sub(r"#(?=[^\w\s]*#\[)", "# ", escaped))
 
 
 def _item_name(spec: CohortSpec | None) -> str:

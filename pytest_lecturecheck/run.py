@@ -15,7 +15,7 @@ from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
 from pytest_lecturecheck.profile import ProfileFigures
 from pytest_lecturecheck.timeline import MemorySample
-from pytest_lecturecheck.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.variant import DEFAULT_VARIANT, title_of
 
 _SAME_PEAK_FRACTION: Final = 0.99
 
@@ -381,7 +381,7 @@ class Run:
     @property
     def title(self) -> str:
         """Name the lecture, or the cohort."""
-        return f"{self.lecture} [{self.variant}]" if self.members else self.lecture
+        return title_of(self.lecture, self.variant) if self.members else self.lecture
 
     @property
     def speaker(self) -> Run:

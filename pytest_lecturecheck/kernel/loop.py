@@ -8,10 +8,9 @@ SIGTERM. On another thread they cannot, and the main thread stays free to be int
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.5
@@ -39,27 +38,30 @@ class KernelLoop:
         A KeyboardInterrupt (or any exception raised in the waiting thread) cancels the coroutine, waits until its
         cleanup is through, and goes on.
         """
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._start())
+        job = _Job(coroutine, self._start())
         try:
-            return self._wait(future)
+            job.begin()
+            self._wait(job)
         except BaseException:
-            if not future.done():
-                future.cancel()
+            if not job.is_over:
+                job.cancel()
                 # Cleanup has bounds of its own; a second Ctrl-C ends the wait.
-                concurrent.futures.wait([future])
+                job.wait()
                 self._settle()
             raise
+        return job.result()
 
     def _settle(self) -> None:
         """Wait until every task that was cancelled has ended its cleanup."""
-        loop = self._start()
 
         async def drain() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}
             if others:
                 await asyncio.wait(others)
 
-        self._wait(asyncio.run_coroutine_threadsafe(drain(), loop))
+        job = _Job(drain(), self._start())
+        job.begin()
+        self._wait(job)
 
     def close(self) -> None:
         """Stop the loop and its thread; safe to call twice."""
@@ -78,10 +80,64 @@ class KernelLoop:
             self._thread.start()
         return self._loop
 
-    def _wait(self, future: concurrent.futures.Future[T]) -> T:
-        while True:
-            concurrent.futures.wait([future], timeout=_POLL_SECONDS)
-            # Asked for without a limit: a TimeoutError is then the coroutine's own, not one of waiting.
-            if future.done():
-                return future.result()
+    def _wait(self, job: _Job[Any]) -> None:
+        while not job.wait(_POLL_SECONDS):
             self._on_wait()
+
+
+class _Job(Generic[T]):
+    """
+    A coroutine on the loop, waited for by another thread in which an exception may be raised at any moment.
+
+    Ctrl-C is raised between any two instructions of the main thread, also within the methods of ``threading.Condition``
+    (and so of events, queues and ``concurrent.futures``), which then keep their lock for ever; the loop would stand
+    still at its next look at the same future. A bare lock has no such moment.
+
+    Args:
+        coroutine: what is run.
+        loop: where.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+        """Begin nothing yet."""
+        self._coroutine = coroutine
+        self._loop = loop
+        self._task: asyncio.Task[T] | None = None
+        self._running = threading.Lock()
+        self._running.acquire()
+        self.is_over = False
+        """Whether the coroutine has ended, or will not begin any more."""
+
+    def begin(self) -> None:
+        """Hand the coroutine to the loop."""
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Wait until the coroutine has ended, for so long at most; tell whether it has."""
+        if self._running.acquire(timeout=seconds):
+            self._running.release()
+        return self.is_over
+
+    def cancel(self) -> None:
+        """Ask the coroutine to end; one that was not handed over yet never begins."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def result(self) -> T:
+        """Give what the coroutine returned, or raise what it raised, once it is over."""
+        assert self._task is not None  # noqa: S101 - asked for after wait() has told that it is over
+        return self._task.result()
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(lambda _: self._finish())
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._coroutine.close()
+            self._finish()
+
+    def _finish(self) -> None:
+        self.is_over = True
+        self._running.release()

@@ -1,5 +1,6 @@
 import asyncio
-import concurrent.futures
+import random
+import signal
 import threading
 
 import pytest
@@ -70,11 +71,50 @@ def test_the_wait_is_told_about():
     assert set(told) == {threading.main_thread()}
 
 
-def test_a_result_that_comes_just_when_the_waiting_thread_looks_up_is_not_lost(monkeypatch):
-    """The wait is over without a result, and the result is there a moment later."""
-    late = concurrent.futures.Future()
-    monkeypatch.setattr(concurrent.futures, "wait", lambda *_args, **_more: late.set_result("late"))
-    assert KernelLoop()._wait(late) == "late"
+def test_an_interruption_at_any_moment_of_waiting_keeps_no_lock(loop, monkeypatch):
+    """Ctrl-C just after a lock of Python's own was taken: it is never given back, and the loop waits for ever."""
+    enter = threading.Condition.__enter__
+
+    def interrupted(condition):
+        result = enter(condition)
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return result
+
+    loop.run(asyncio.sleep(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Condition, "__enter__", interrupted)
+        assert loop.run(asyncio.sleep(0.01, "an answer")) == "an answer"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers that signal")
+class InterruptionError(Exception):
+    """Raised by a signal at any moment."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers that signal")
+def test_interruptions_at_random_moments_each_end_the_wait(loop, monkeypatch):
+    def interrupt(*_):
+        raise InterruptionError
+
+    async def sleep_in_pieces():
+        for _ in range(100_000):
+            await asyncio.sleep(0.0001)
+
+    def run_until_interrupted(seconds):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        loop.run(sleep_in_pieces())
+
+    monkeypatch.setattr("pytest_lecturecheck.kernel.loop._POLL_SECONDS", 0.0005)
+    loop.run(asyncio.sleep(0))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    draw = random.Random(1)
+    try:
+        for _ in range(100):
+            with pytest.raises(InterruptionError):
+                run_until_interrupted(draw.uniform(0.001, 0.006))
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def kernel_threads():
