@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.report.text import one_line
-from pytest_lecturecheck.run import Evidence, Outcome, Run
+from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.store.folder import NAME, make_own_folder
 from pytest_lecturecheck.store.journal import (
     FOLDER_NAME,

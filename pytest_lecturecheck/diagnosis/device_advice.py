@@ -11,7 +11,7 @@ from pytest_lecturecheck.diagnosis.device_ends import DeviceEnd
 from pytest_lecturecheck.diagnosis.device_settings import is_without_preallocation, set_fraction
 from pytest_lecturecheck.diagnosis.device_wording import mebibytes
 from pytest_lecturecheck.diagnosis.devices import others_of, total_bytes
-from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.evidence import Evidence
 
 _RUN_IN_TURN: Final = "run GPU lectures one at a time"
 _HALVES: Final = "compute that batch in halves, join the results along the batch axis, and keep the split"

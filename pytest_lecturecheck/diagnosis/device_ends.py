@@ -14,7 +14,7 @@ from pytest_lecturecheck.diagnosis.requests import (
     parse_stderr,
 )
 from pytest_lecturecheck.diagnosis.wording import both_units, place
-from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.evidence import Evidence
 
 _SIGABRT: Final = 6
 

@@ -33,7 +33,7 @@ from pytest_lecturecheck.diagnosis.devices import (
     share,
 )
 from pytest_lecturecheck.diagnosis.wording import all_lines, error_text
-from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.evidence import Evidence
 
 
 def find_held_memory(evidence: Evidence) -> Cause | None:

@@ -32,7 +32,7 @@ from pytest_lecturecheck.diagnosis.devices import (
 )
 from pytest_lecturecheck.diagnosis.requests import MemoryRequest
 from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, error_text, in_brackets, within
-from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.units import format_size
 
 _LIBRARIES: Final = {"XLA": "JAX"}

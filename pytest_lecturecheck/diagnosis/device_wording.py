@@ -9,8 +9,8 @@ from pytest_lecturecheck.device import AllocatorFigures, DeviceHolder, DeviceUse
 from pytest_lecturecheck.diagnosis.device_settings import setting_lines
 from pytest_lecturecheck.diagnosis.devices import others_of, run_bytes, total_bytes
 from pytest_lecturecheck.diagnosis.wording import one_line
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.metric import Measurement, Method
-from pytest_lecturecheck.run import Evidence
 from pytest_lecturecheck.units import MIB, format_duration, format_size
 
 _MOST_HOLDERS: Final = 8

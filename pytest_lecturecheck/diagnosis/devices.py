@@ -15,8 +15,8 @@ from pytest_lecturecheck.device import AllocatorFigures, DeviceHolder, DeviceUse
 from pytest_lecturecheck.device_plan import CONTEXT_BYTES, DEFAULT_FRACTION
 from pytest_lecturecheck.diagnosis.device_ends import DeviceEnd
 from pytest_lecturecheck.diagnosis.device_settings import is_without_preallocation, set_fraction
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.metric import Measurement, Method
-from pytest_lecturecheck.run import Evidence
 
 _MOST_OF_CARD: Final = 0.6
 _FULL: Final = 0.9

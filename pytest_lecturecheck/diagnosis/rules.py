@@ -25,7 +25,7 @@ from pytest_lecturecheck.diagnosis import (
     timeouts,
 )
 from pytest_lecturecheck.diagnosis.cause import Cause
-from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.evidence import Evidence
 
 Rule: TypeAlias = Callable[[Evidence], Cause | None]
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import zmq.asyncio
 
+from pytest_lecturecheck.evidence import OomKill
 from pytest_lecturecheck.kernel import agent, agent_devices
 from pytest_lecturecheck.kernel.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.cgroup import make_group
@@ -24,7 +25,6 @@ from pytest_lecturecheck.kernel.stack import Stack, StackOffer, ask_stack, parse
 from pytest_lecturecheck.kernel.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.platform import Software
 from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, DeviceProbe, Probe
-from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
 _AGENT_SECONDS: Final = 10.0

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.device import AllocatorFigures, CompileFigures, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel.device_readings import (
@@ -20,7 +21,6 @@ from pytest_lecturecheck.kernel.device_readings import (
 from pytest_lecturecheck.kernel.last_words import LastWords
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.port import DeviceProbe
-from pytest_lecturecheck.run import CellRun
 from pytest_lecturecheck.units import MIB, format_duration, format_size
 
 RESERVED_SOURCE: Final = "NVML, reserved by preallocation"

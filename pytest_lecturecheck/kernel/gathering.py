@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.kernel.device_book import CellDevices
 from pytest_lecturecheck.kernel.ports import Ports
 from pytest_lecturecheck.lecture.model import Cell
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.port import CellReadings, Snapshot
-from pytest_lecturecheck.run import CellRun
 
 
 def cell_facts(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_lecturecheck.cell_run import CellError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.lecture.model import Cell
-from pytest_lecturecheck.run import CellError
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.client import Reply

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_lecturecheck.evidence import OomKill
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.teardown import FindMarked
@@ -15,7 +16,6 @@ from pytest_lecturecheck.lecture.model import Lecture
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.port import DeviceProbe, Probe, SharedSegment, Snapshot
 from pytest_lecturecheck.profile import ProfileFigures
-from pytest_lecturecheck.run import OomKill
 from pytest_lecturecheck.settings import RunSettings
 from pytest_lecturecheck.variant import DEFAULT_VARIANT
 

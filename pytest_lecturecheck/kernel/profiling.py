@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel import agent_profiling
@@ -25,7 +26,6 @@ from pytest_lecturecheck.kernel.attached import Attached
 from pytest_lecturecheck.kernel.ports import Tracing
 from pytest_lecturecheck.lecture.model import Cell
 from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.run import CellRun, CellStatus
 
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 300.0

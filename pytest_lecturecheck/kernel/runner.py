@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import zmq.asyncio
 
+from pytest_lecturecheck.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel.attached import Attached, launch
 from pytest_lecturecheck.kernel.barrier import Seat
@@ -40,7 +42,7 @@ from pytest_lecturecheck.kernel.traces import Traces
 from pytest_lecturecheck.lecture.model import Cell, Lecture
 from pytest_lecturecheck.metric import Metric, Reading
 from pytest_lecturecheck.probe.port import CellReadings
-from pytest_lecturecheck.run import CellRun, CellStatus, Evidence, Outcome, Run
+from pytest_lecturecheck.run import Outcome, Run
 
 _INTERRUPT_GRACE_SECONDS: Final = 5.0
 _PROGRESS_SECONDS: Final = 0.5

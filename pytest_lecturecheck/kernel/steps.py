@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pytest_lecturecheck.evidence import SchedulerFacts
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.kernel.launch import Kernel
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.run import Run, SchedulerFacts
+from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.units import format_size
 
 _DISAGREEMENT_FRACTION: Final = 0.25

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.evidence import OomKill, OomScope
 from pytest_lecturecheck.probe.limits import group_folders, read_number, read_text
-from pytest_lecturecheck.run import OomKill, OomScope
 
 _ROOT: Final = Path("/")
 _GROUPS: Final = Path("sys/fs/cgroup")

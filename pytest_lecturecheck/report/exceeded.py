@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.figure import format_figure, format_figure_range, format_figures_apart
 from pytest_lecturecheck.metric import Metric, Unit
 from pytest_lecturecheck.report.entry import Entry
@@ -22,7 +23,6 @@ from pytest_lecturecheck.report.figures import (
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line, wrap
-from pytest_lecturecheck.run import CellRun
 from pytest_lecturecheck.units import format_fraction, format_size
 from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
 

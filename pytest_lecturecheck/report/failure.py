@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.cell_run import CellError, CellStatus
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.exceeded import render_exceeded
@@ -12,7 +13,7 @@ from pytest_lecturecheck.report.figures import render_cells
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.text import cut, display_width, fit_end, fold, one_line, plain, wrap
-from pytest_lecturecheck.run import CellError, CellStatus, Run
+from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.verdict import VerdictKind
 
 _INDENT: Final = "  "

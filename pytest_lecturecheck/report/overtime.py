@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.cell_run import CellStatus
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.run import CellStatus
 from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.units import format_duration, format_size
 

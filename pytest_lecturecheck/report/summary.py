@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.cohort_record import is_cohort
 from pytest_lecturecheck.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.report.concurrency import render_concurrency
@@ -23,7 +24,7 @@ from pytest_lecturecheck.report.profiles import profile_groups
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
-from pytest_lecturecheck.run import CellRun, Outcome, Run
+from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.units import format_declared_duration, format_declared_size, format_duration, format_size
 from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.figure import Figure
-from pytest_lecturecheck.run import Evidence
 from pytest_lecturecheck.verdict import FigureComparison
 
 _MOST: Final = 1 << 64

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.budget import LectureBudget, MetricBudget, Tolerance
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable, Unit
-from pytest_lecturecheck.run import CellRun, Run
+from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.units import format_fraction, format_si, format_size
 from pytest_lecturecheck.verdict.words import Comparison, Policy, VerdictKind
 

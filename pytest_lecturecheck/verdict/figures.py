@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.budget import FigureBudget, LectureBudget
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.figure import Figure, format_figure, format_figure_range, format_figures_apart
-from pytest_lecturecheck.run import CellRun, Run
+from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.units import format_fraction
 from pytest_lecturecheck.verdict.words import FigureComparison, VerdictKind
 

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from pytest_lecturecheck.budget import Tolerance
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.diagnosis import Cause
 from pytest_lecturecheck.figure import Figure
 from pytest_lecturecheck.metric import Measurement, Metric, Unit
-from pytest_lecturecheck.run import CellRun
 from pytest_lecturecheck.units import format_bytes
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_lecturecheck.device import CompileFigures
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.run import Evidence
+from pytest_lecturecheck.evidence import Evidence
 
 MIB = 1024**2
 BASE = Evidence(

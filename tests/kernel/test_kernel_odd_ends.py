@@ -1,6 +1,7 @@
 import pytest
 
-from pytest_lecturecheck.run import CellStatus, Outcome
+from pytest_lecturecheck.cell_run import CellStatus
+from pytest_lecturecheck.run import Outcome
 
 
 @pytest.mark.parametrize(

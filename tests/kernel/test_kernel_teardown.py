@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from benches import messages, run_to_limit
 
+from pytest_lecturecheck.cell_run import CellStatus
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
-from pytest_lecturecheck.run import CellStatus, Outcome
+from pytest_lecturecheck.run import Outcome
 
 SLEEPER = "import time; time.sleep(600)"
 IN_NEW_SESSION = f"""

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from fakes import FakeProbe
 
+from pytest_lecturecheck.cell_run import CellStatus
 from pytest_lecturecheck.metric import Measurement, Method, Metric
 from pytest_lecturecheck.probe.port import CellReadings
-from pytest_lecturecheck.run import CellStatus, Outcome
+from pytest_lecturecheck.run import Outcome
 from pytest_lecturecheck.timeline import MemorySample
 
 HOLD_UNTIL_SEEN = """

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_lecturecheck.evidence import OomKill, OomScope
 from pytest_lecturecheck.probe.oom import (
     OomCounter,
     compare_oom_counters,
@@ -17,7 +18,6 @@ from pytest_lecturecheck.probe.oom import (
     read_load_average,
     read_oom_counters,
 )
-from pytest_lecturecheck.run import OomKill, OomScope
 from pytest_lecturecheck.units import GIB, MIB
 
 RECORDED = Path(__file__).parents[1] / "cases" / "C10-oom-evidence"

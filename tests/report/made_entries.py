@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_lecturecheck.budget import HeavyCell, LectureBudget, MetricBudget
+from pytest_lecturecheck.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
+from pytest_lecturecheck.evidence import Evidence
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.platform import Machine, Software
@@ -15,7 +17,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.report.summary import render_summary
-from pytest_lecturecheck.run import CellError, CellRun, CellStatus, Evidence, Outcome, Run
+from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 GOLDEN = Path(__file__).parent / "golden"

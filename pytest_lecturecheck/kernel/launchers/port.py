@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_lecturecheck.run import SchedulerFacts
+from pytest_lecturecheck.evidence import SchedulerFacts
 from pytest_lecturecheck.settings import GpuNeed
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.cluster import ASSUMED_STEP_BYTES, LEAST_STEP_BYTES, SlurmSettings
+from pytest_lecturecheck.evidence import SchedulerFacts
 from pytest_lecturecheck.kernel.launchers import at_node, tether
 from pytest_lecturecheck.kernel.launchers import slurm_words as words
 from pytest_lecturecheck.kernel.launchers.port import KernelPlace, LaunchOrder, ProcessEnd
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
-from pytest_lecturecheck.run import SchedulerFacts
 
 _NAME: Final = "Slurm"
 _TERM_SECONDS: Final = 10.0

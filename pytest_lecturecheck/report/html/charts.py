@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.device import AllocatorFigures
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.report.devices import gpu_cell_text
@@ -16,7 +17,7 @@ from pytest_lecturecheck.report.html.members import cohort_charts
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
 from pytest_lecturecheck.report.text import one_line
-from pytest_lecturecheck.run import CellRun, Run
+from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.timeline import MemorySample, thin
 from pytest_lecturecheck.units import format_duration, format_size
 
