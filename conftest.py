@@ -1,8 +1,13 @@
 """What holds for every test, whichever folder it is in; the lectures in fixtures/ run without the tests' packages."""
 
+import signal
 from importlib.util import find_spec
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is for a job that a script runs in the background, and programs that it starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if find_spec("hypothesis") is not None:
     from hypothesis import HealthCheck, settings
