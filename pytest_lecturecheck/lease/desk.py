@@ -46,6 +46,8 @@ _BELL: Final = "bell"
 _JOURNAL: Final = "journal.jsonl"
 _JOURNAL_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 1 << 17
+_MOST_BYTES: Final = 2 * _JOURNAL_BYTES
+"""More of a file is not read: none that this package wrote is as large."""
 _NAME: Final = re.compile(r"(lease|ticket)-([0-9a-f]{16})\.json")
 _SHORT_SECONDS: Final = 0.0005
 _LONG_SECONDS: Final = 0.01
@@ -180,7 +182,7 @@ class Desk:
             is_dead = try_lock(descriptor)
             beat = os.fstat(descriptor).st_mtime_ns
             if not is_dead and name not in self._known:
-                text = _read_all(descriptor)
+                text = _read(descriptor)
                 self._known[name] = parse_holding(text) if kind == LEASE else parse_ticket(text)
         finally:
             os.close(descriptor)
@@ -246,26 +248,25 @@ class Desk:
 
     def admissions(self, after: int = 0) -> list[Admission]:
         """Give the journal's admissions of a higher number than ``after``."""
-        try:
-            text = (self._folder / _JOURNAL).read_text(encoding="ascii", errors="replace")
-        except FileNotFoundError:
-            return []
-        found = (parse_admission(line) for line in text.splitlines())
+        found = (parse_admission(line) for line in self._journal_lines(_MOST_BYTES))
         return [item for item in found if item is not None and item.number > after]
 
     def admission_count(self) -> int:
         """Give the number of the last admission."""
+        found = (parse_admission(line) for line in reversed(self._journal_lines(_TAIL_BYTES)))
+        return next((item.number for item in found if item is not None), 0)
+
+    def _journal_lines(self, most_bytes: int) -> list[str]:
+        """Give the last lines of the journal; a pipe in its place cannot be sought in, and is not waited for."""
         try:
             descriptor = os.open(self._folder / _JOURNAL, READ_FLAGS)
         except FileNotFoundError:
-            return 0
+            return []
         try:
-            os.lseek(descriptor, max(0, os.fstat(descriptor).st_size - _TAIL_BYTES), os.SEEK_SET)
-            lines = _read_all(descriptor).splitlines()
+            os.lseek(descriptor, max(0, os.fstat(descriptor).st_size - most_bytes), os.SEEK_SET)
+            return _read(descriptor).splitlines()
         finally:
             os.close(descriptor)
-        found = (parse_admission(line) for line in reversed(lines))
-        return next((item.number for item in found if item is not None), 0)
 
     def _append(self, line: str) -> None:
         path = self._folder / _JOURNAL
@@ -283,7 +284,7 @@ class Desk:
             os.close(descriptor)
 
     def _shorten(self, path: Path) -> None:
-        lines = path.read_text(encoding="ascii", errors="replace").splitlines()
+        lines = self._journal_lines(_MOST_BYTES)
         kept = "\n".join(lines[len(lines) // 2 :]) + "\n"
         temporary = path.with_name(f".{_JOURNAL}.tmp")
         temporary.write_text(kept, encoding="ascii", errors="replace")
@@ -294,9 +295,10 @@ def _file_name(kind: str, name: str) -> str:
     return f"{kind}-{name}.json"
 
 
-def _read_all(descriptor: int) -> str:
+def _read(descriptor: int) -> str:
+    # A lecture has the descriptor of its own lease and may make of that file what it likes, a huge one with holes too.
     with os.fdopen(os.dup(descriptor), "rb") as stream:
-        return stream.read().decode("ascii", errors="replace")
+        return stream.read(_MOST_BYTES).decode("ascii", errors="replace")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

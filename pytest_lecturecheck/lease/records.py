@@ -12,6 +12,8 @@ from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
 SCHEMA: Final = 1
 _LABEL_CHARS: Final = 120
 _CUT: Final = "..."
+_FAULTS: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What damaged text may raise; ``Infinity`` is a number to JSON, and of brackets it takes any depth."""
 UNREADABLE: Final = Holding(demand=Demand(label="(a lease that cannot be read)", is_exclusive=True))
 """What a lease stands for that is alive and cannot be read: whatever it holds, nothing is admitted beside it."""
 
@@ -59,7 +61,7 @@ def parse_holding(text: str) -> Holding:
     """Read a lease; what cannot be read is :data:`UNREADABLE`."""
     try:
         return _holding_from(_load(text))
-    except (ValueError, KeyError, TypeError):
+    except _FAULTS:
         return UNREADABLE
 
 
@@ -74,7 +76,7 @@ def parse_ticket(text: str) -> Ticket | None:
     try:
         values = _load(text)
         return Ticket(demand=_demand_from(values["demand"]), place=int(values["place"]), arrival=int(values["arrival"]))
-    except (ValueError, KeyError, TypeError):
+    except _FAULTS:
         return None
 
 
@@ -94,7 +96,7 @@ def parse_admission(line: str) -> Admission | None:
             holding=_holding_from(values),
             beside=tuple(str(name) for name in values["beside"]),
         )
-    except (ValueError, KeyError, TypeError):
+    except _FAULTS:
         return None
 
 

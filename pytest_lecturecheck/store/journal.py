@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import json
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -28,6 +30,8 @@ _MOST_TOLD: Final = 5
 _LOCK_OFFSET: Final = 1 << 30
 """Windows locks bytes against reading too: one far behind the end is locked."""
 _MOST_BYTES: Final = 64 * 1024**2
+_LAST_SECONDS: Final = 253_402_300_799.0
+"""The end of the year 9999: dates go no further."""
 _SYNC_SECONDS: Final = 1.0
 
 
@@ -189,7 +193,8 @@ def read_journal(path: Path) -> Interrupted | None:
         What it tells, or ``None`` where the session came to its end, or the file is not a journal of this version.
     """
     try:
-        with path.open("rb") as stream:
+        descriptor = _open_file(path)
+        with os.fdopen(descriptor, "rb") as stream:
             data = stream.read(_MOST_BYTES)
     except OSError:
         return None
@@ -207,8 +212,13 @@ def _parse_lines(data: bytes) -> Iterator[dict[str, Any]]:
             line = json.loads(row)
         except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and isinstance(line.get("event"), str) and _number(line, "time") is not None:
+        if isinstance(line, dict) and isinstance(line.get("event"), str) and _is_moment(line):
             yield line
+
+
+def _is_moment(line: dict[str, Any]) -> bool:
+    seconds = _number(line, "time")
+    return seconds is not None and 0 <= seconds <= _LAST_SECONDS
 
 
 def _follow(lines: list[dict[str, Any]]) -> Interrupted:
@@ -260,7 +270,7 @@ def _text(facts: Mapping[str, Any], key: str) -> str:
 def _number(facts: Mapping[str, Any], key: str) -> float | None:
     value = facts.get(key)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) < float(1 << 60) else None  # type: ignore[arg-type]
+    return float(value) if is_number and 0 <= value < float(1 << 60) else None  # type: ignore[operator,arg-type]
 
 
 def _whole(facts: Mapping[str, Any], key: str) -> int | None:
@@ -280,7 +290,7 @@ def _is_alive(path: Path) -> bool:
     journal counts as left behind when nothing was added for an hour.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        descriptor = _open_file(path)
     except OSError:
         # Another one has taken it, or it cannot be read: nothing to tell.
         return True
@@ -296,6 +306,21 @@ def _is_alive(path: Path) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _open_file(path: Path) -> int:
+    """
+    Open a file; whatever a lecture has put in its place is not waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is no file: a read from a pipe might never end.
+    """
+    # Never waits for the other end of a pipe, as opening it to read would.
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), os.fspath(path))
 
 
 _NO_HEAD_SECONDS: Final = 60.0

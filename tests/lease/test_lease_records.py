@@ -36,6 +36,10 @@ DEMANDS = st.builds(
     is_exclusive=st.booleans(),
 )
 DEMANDS = DEMANDS.map(lambda demand: replace(demand, label=shown_label(demand.label)))
+ENDLESS = (
+    '{"schema": 1, "pid": Infinity, "started": "", "place": 1e999, "arrival": 1, "number": 1e999, "lease": "a", "beside": '
+    '[], "demand": {"label": "", "host_bytes": 1, "devices": [], "core_count": 1, "is_exclusive": false}}'
+)
 HOLDINGS = st.builds(Holding, demand=DEMANDS, pid=COUNTS, started=LABELS)
 
 
@@ -97,6 +101,8 @@ def test_what_was_cut_short_is_not_read(holding, data):
         '{"schema": 2, "pid": 1, "started": "", "number": 1, "lease": "a", "beside": [], "demand": {}}',
         '{"schema": 1, "pid": 1, "started": "", "number": 1, "lease": "a", "beside": [], "demand": {}}',
         '{"schema": 1, "pid": 1, "started": "", "place": null, "arrival": 1, "number": [], "demand": []}',
+        ENDLESS,
+        "[" * 100_000,
     ],
 )
 def test_what_is_no_record_is_not_read(text):

@@ -23,7 +23,7 @@ from pytest_lecturecheck.errors import LeaseError
 from pytest_lecturecheck.lease import desk as desk_module
 from pytest_lecturecheck.lease.desk import open_desk
 from pytest_lecturecheck.lease.ledger import Lease, Ledger
-from pytest_lecturecheck.lease.records import Ticket
+from pytest_lecturecheck.lease.records import UNREADABLE, Ticket
 
 ALL = Demand(label="all.md", host_bytes=100)
 HALF = Demand(label="half.md", host_bytes=50)
@@ -220,6 +220,21 @@ def test_a_ticket_that_cannot_be_read_holds_up_nobody(ledger, folder):
         fcntl.flock(stream, fcntl.LOCK_EX)
         ledger.try_acquire(ALL).release()
         assert path.exists()
+
+
+def test_a_lease_that_its_lecture_made_huge_is_not_read_whole(ledger, folder):
+    with ledger.try_acquire(SMALL) as lease, open_desk(folder, {}) as desk:
+        os.truncate(lease.fileno(), 1 << 40)
+        (found,) = desk.leases().values()
+    assert found == UNREADABLE
+
+
+def test_a_pipe_in_place_of_the_journal_is_not_waited_for(ledger, folder):
+    with ledger.try_acquire(SMALL) as lease:
+        (folder / "journal.jsonl").unlink()
+        os.mkfifo(folder / "journal.jsonl")
+        with pytest.raises(LeaseError, match=r"ledger of leases cannot be used \(Illegal seek\)"):
+            ledger.company(lease)
 
 
 def test_other_files_in_the_folder_are_let_alone(ledger, folder):

@@ -177,6 +177,20 @@ def test_values_of_the_wrong_kind_are_not_believed(folder):
     assert read_journal(left(folder, *wrong)) == Interrupted(started=1000.0, ended=1003.0, session="s", worker="gw0")
 
 
+@pytest.mark.parametrize("time", [-1.0, 253_402_300_800.0, 1e17])
+def test_a_moment_that_no_calendar_has_is_not_believed(folder, time):
+    path = left(folder, {"event": Event.LECTURE, "time": time, "lecture": "a.md", "cap": None})
+    assert read_journal(path) == Interrupted(started=1000.0, ended=1000.0, session="s", worker="gw0")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no pipes among files")
+def test_a_pipe_among_journals_is_not_waited_for(folder):
+    left(folder, *RUNNING)
+    os.mkfifo(folder / "a.jsonl")
+    assert [item.lecture for item in take_interrupted(folder)] == ["a.md"]
+    assert read_journal(folder / "a.jsonl") is None
+
+
 def test_a_file_that_is_being_made_is_left_alone_until_it_is_old(folder):
     path = left(folder)
     path.write_text("")
