@@ -37,8 +37,8 @@ DEMANDS = st.builds(
 )
 DEMANDS = DEMANDS.map(lambda demand: replace(demand, label=shown_label(demand.label)))
 ENDLESS = (
-    '{"schema": 1, "pid": Infinity, "started": "", "place": 1e999, "arrival": 1, "number": 1e999, "lease": "a", "beside": '
-    '[], "demand": {"label": "", "host_bytes": 1, "devices": [], "core_count": 1, "is_exclusive": false}}'
+    '{"schema": 1, "pid": Infinity, "started": "", "place": 1e999, "arrival": 1, "number": 1e999, "lease": "a", '
+    '"beside": [], "demand": {"label": "", "host_bytes": 1, "devices": [], "core_count": 1, "is_exclusive": false}}'
 )
 HOLDINGS = st.builds(Holding, demand=DEMANDS, pid=COUNTS, started=LABELS)
 
