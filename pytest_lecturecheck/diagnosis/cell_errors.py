@@ -58,8 +58,9 @@ def find_library_out_of_memory(evidence: Evidence) -> Cause | None:
     elif request.place is MemoryPlace.DEVICE:
         kind, where, advice = CauseKind.DEVICE_OUT_OF_MEMORY, " on the device", (_ANOTHER_HOLDER,)
     asked = f": asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
-    if request.used_bytes is not None:
-        against = f"; {format_size(request.used_bytes)} in use{against}"
+    used = request.used_bytes if request.used_bytes is not None else request.live_bytes
+    if used is not None:
+        against = f"; {format_size(used)} in use{against}"
     if request.limit_bytes is not None:
         against = f"{against}; it has {format_size(request.limit_bytes)} in all"
     return Cause(
@@ -83,7 +84,7 @@ def _against_host(evidence: Evidence) -> str:
 
 
 def find_unusable_device(evidence: Evidence) -> Cause | None:
-    """Recognise GPU libraries that could not be set up: no claim of exhausted memory, but a hint."""
+    """Recognise GPU libraries that could not be set up or used: no claim of exhausted memory, but a hint."""
     if evidence.error is None or not means_device_not_usable(evidence.error.name, evidence.error.value):
         return None
     return Cause(

@@ -27,7 +27,7 @@ class DeviceEnd:
     Attributes:
         request: what the last words say was asked for, or ``None`` where they do not speak of memory.
         is_abort: the kernel aborted; otherwise an error was raised.
-        is_unusable: a GPU library could not be set up, which a card without free memory does too.
+        is_unusable: a GPU library could not be set up or used, which a card without free memory does too.
     """
 
     request: MemoryRequest | None = None
@@ -82,6 +82,6 @@ def end_text(evidence: Evidence, end: DeviceEnd) -> str:
     if end.is_abort:
         return f"aborted{suffix}"
     if end.is_unusable:
-        return f"could not set up a GPU library{suffix}"
+        return f"could not set up or use a GPU library{suffix}"
     size = f" of {both_units(end.size_bytes)}" if end.size_bytes is not None else ""
     return f"was refused a request{size}{suffix}"

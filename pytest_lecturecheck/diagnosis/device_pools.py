@@ -38,6 +38,7 @@ from pytest_lecturecheck.units import format_size
 _LIBRARIES: Final = {"XLA": "JAX"}
 _MOST_OF_CARD: Final = 0.6
 _NOTABLE: Final = 0.05
+_NEARLY_ALL: Final = 0.9
 _MOST_DEFAULT: Final = DEFAULT_FRACTION + 0.02
 _MOST_FRACTION: Final = 0.95
 _ANOTHER_HOLDER: Final = "another process may hold the GPU's memory; nvidia-smi shows which"
@@ -77,7 +78,7 @@ def find_fragmented_pool(evidence: Evidence) -> Cause | None:
 
 
 def _fragments_text(pool: _Pool, request_bytes: int) -> str | None:
-    if pool.live_bytes + request_bytes > pool.limit_bytes:
+    if _is_filled(pool, request_bytes):
         return None
     held, largest = pool.held_bytes, pool.largest_bytes
     figures = [f"live {decimal(pool.live_bytes)}"]
@@ -90,6 +91,12 @@ def _fragments_text(pool: _Pool, request_bytes: int) -> str | None:
     elif held is None or held + request_bytes <= pool.limit_bytes:
         return None
     return f"{', '.join(figures)}: {likely}the pool's cached blocks, not the lecture, filled the card"
+
+
+def _is_filled(pool: _Pool, request_bytes: int) -> bool:
+    """Tell whether what was in use filled the pool: then the few cached blocks beside it are not to blame."""
+    is_beyond = pool.live_bytes + request_bytes > pool.limit_bytes
+    return is_beyond or pool.live_bytes >= _NEARLY_ALL * pool.limit_bytes
 
 
 def _pools(evidence: Evidence, end: DeviceEnd) -> Iterator[_Pool]:
@@ -167,7 +174,7 @@ def _facts(evidence: Evidence, end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> I
     # PyTorch's limit is what others leave; JAX's is its own.
     others = any(_have_others(use) for use in uses) and request is not None and request.free_bytes is not None
     for pool in () if others else _pools(evidence, end):
-        if size is not None and pool.live_bytes + size > pool.limit_bytes:
+        if size is not None and _is_filled(pool, size):
             yield (
                 f"live {decimal(pool.live_bytes)} of a limit of {decimal(pool.limit_bytes)}: "
                 "the lecture itself filled it"

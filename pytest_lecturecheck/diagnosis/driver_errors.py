@@ -31,7 +31,6 @@ _CLASSES: Final = frozenset(
         "CudaDriverError",
         "CudaSupportError",
         "InternalError",
-        "NVMLError",
     }
 )
 _LOADING: Final = frozenset({"ImportError", "OSError"})
@@ -55,17 +54,20 @@ _MISSING: Final = re.compile(
     r"|cudaError(?:NoDevice|InsufficientDriver|InvalidDevice|SystemDriverMismatch|SystemNotReady|StubLibrary)\b"
     r"|CUDA driver version is insufficient for CUDA runtime version|no CUDA-capable device is detected"
     r"|No CUDA GPUs are available|Found no NVIDIA driver on your system|NVIDIA driver on your system is too old"
+    r"|Unknown backend:? '?(?:gpu|cuda|rocm)'? requested, but no platforms|Driver/library version mismatch"
+    r"|NVML/RM version mismatch|NVML Shared Library Not Found|^Driver Not Loaded"
     r"|CUDA driver library cannot be found|No visible GPU devices|Unable to initialize backend 'cuda'"
     rf"|{_NOT_LOADED.pattern}"
 )
 _OTHER: Final = re.compile(
     r"\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z][A-Z_]{3,40}\b|\bcudaError(?!MemoryAllocation)[A-Z][A-Za-z]{3,40}\b"
-    r"|^CUDA error: (?!out of memory|CU[A-Z]+_STATUS)"
+    r"|^CUDA error: (?!out of memory|CU[A-Z]+_STATUS)|no kernel image is available for execution on the device"
 )
 # Anybody raises a RuntimeError: the libraries that do so begin with these words.
 _BEGINNING: Final = re.compile(
     r"CUDA error: |[A-Z_]{5,24}: |\[[0-9]+\] Call to |CUDA driver version is insufficient|No CUDA GPUs are available"
     r"|Found no NVIDIA driver on your system|The NVIDIA driver on your system is too old|Unable to initialize backend"
+    r"|Unknown backend:? '?(?:gpu|cuda|rocm)'? requested|Unknown: no kernel image"
 )
 _ADVICE: Final = (
     (
@@ -113,7 +115,8 @@ def _raised(evidence: Evidence) -> Cause | None:
     if error is None or parse_request(error.name, error.value) or means_device_not_usable(error.name, error.value):
         return None
     name, text = error.name.rsplit(".", 1)[-1], error.value[:_READ_LENGTH].strip()
-    patterns = (_BROKEN, _FAULTY, _MISSING, _OTHER) if name in _CLASSES else (_NOT_LOADED,) if name in _LOADING else ()
+    is_known = name in _CLASSES or name.startswith("NVMLError")
+    patterns = (_BROKEN, _FAULTY, _MISSING, _OTHER) if is_known else (_NOT_LOADED,) if name in _LOADING else ()
     if not any(pattern.search(text) for pattern in patterns):
         return None
     if name == "RuntimeError" and not _BEGINNING.match(text):

@@ -22,6 +22,7 @@ from pytest_lecturecheck.units import parse_size
 
 _READ_LENGTH: Final = 4000
 _LARGEST_SIZE: Final = 2**63 - 1
+_BINARY_LETTERS: Final = frozenset("KMGT")
 
 
 class MemoryPlace(StrEnum):
@@ -71,9 +72,11 @@ class _Form:
 
 
 _SIZE: Final = r"(?P<size>[0-9][0-9.,]*\s*(?:bytes?|[KMGTP]i?B|B))"
+# Where the bytes stand beside a rounded size, they count; those of XLA's pool (BFC) are rounded up to its blocks.
+_EXACT_SIZE: Final = rf"{_SIZE}(?: \((?:rounded to )?(?P<exact>[0-9]{{1,20}})(?: ?bytes|B)?\))?"
 _XLA: Final = frozenset({"JaxRuntimeError", "XlaRuntimeError", "RuntimeError"})
-_CUPY: Final = frozenset({"OutOfMemoryError", "CUDARuntimeError"})
-_TORCH: Final = frozenset({"OutOfMemoryError", "RuntimeError", "AcceleratorError"})
+_CUPY: Final = frozenset({"OutOfMemoryError", "CUDARuntimeError", "CUDADriverError"})
+_TORCH: Final = frozenset({"OutOfMemoryError", "RuntimeError", "AcceleratorError", "DistBackendError"})
 
 
 def _form(names: Iterable[str], pattern: str, library: str, place: MemoryPlace) -> _Form:
@@ -85,7 +88,8 @@ def _form(names: Iterable[str], pattern: str, library: str, place: MemoryPlace) 
 _FORMS: Final = (
     _form(
         _XLA,
-        rf"(?:INTERNAL|RESOURCE_EXHAUSTED): (?:Error dispatching computation: )?Out of memory allocating {_SIZE}.*",
+        r"(?:INTERNAL: .*?)?(?:INTERNAL|RESOURCE_EXHAUSTED|Resource exhausted): "
+        rf"(?:Error dispatching computation: )?Out of memory allocating {_SIZE}.*",
         "XLA",
         MemoryPlace.HOST,
     ),
@@ -95,10 +99,32 @@ _FORMS: Final = (
         "XLA",
         MemoryPlace.DEVICE,
     ),
+    # What stands between the GPU's pool and a program, the pool itself, the constants of a program, and TPUs.
+    _form(
+        _XLA,
+        r"(?:RESOURCE_EXHAUSTED|Resource exhausted|INTERNAL): .*?[Ff]ailed to allocate "
+        rf"(?:request for {_EXACT_SIZE} on device ordinal [0-9]+.*|(?P<constant>[0-9]+ bytes) for new constant.*)",
+        "XLA",
+        MemoryPlace.DEVICE,
+    ),
+    _form(
+        _XLA,
+        rf"RESOURCE_EXHAUSTED: .*?Allocator \(GPU_.*?ran out of memory trying to allocate {_EXACT_SIZE}.*",
+        "XLA",
+        MemoryPlace.DEVICE,
+    ),
+    _form(
+        _XLA,
+        r"RESOURCE_EXHAUSTED: .*?Attempting to (?:allocate|reserve) (?P<size>[0-9.]+[KMGT]?)\b"
+        r".*? That was not possible\..*",
+        "XLA",
+        MemoryPlace.DEVICE,
+    ),
     # The driver's own word, wherever it came up: pools, libraries, CUDA graphs.
     _form(
         _XLA,
-        rf"[A-Z_]{{5,24}}: .*?(?:[Ff]ailed to allocate {_SIZE}.*)?(?:CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory)\b.*",
+        rf"[A-Z_]{{5,24}}: .*?(?:[Ff]ailed to allocate {_EXACT_SIZE}.*)?"
+        r"(?:CUDA_ERROR_OUT_OF_MEMORY\b|hipErrorOutOfMemory\b|Cuda failure (?:[0-9]+ )?'out of memory').*",
         "XLA",
         MemoryPlace.DEVICE,
     ),
@@ -120,32 +146,50 @@ _FORMS: Final = (
     ),
     _form(_CUPY, rf"[Oo]ut of memory (?:allocating|to allocate) {_SIZE}.*", "CuPy", MemoryPlace.DEVICE),
     _form(_CUPY, r"cudaErrorMemoryAllocation: out of memory.*", "CuPy", MemoryPlace.DEVICE),
-    _form(_TORCH, r"CUDA error: out of memory.*", "PyTorch", MemoryPlace.DEVICE),
+    _form(_CUPY, r"CUDA_ERROR_OUT_OF_MEMORY: out of memory.*", "CuPy", MemoryPlace.DEVICE),
+    # The driver's own pool (backend:cudaMallocAsync), the driver's word now and in old versions, and NCCL's.
+    _form(
+        _TORCH,
+        rf"Allocation on device .*?would exceed allowed memory\..*?Requested\s*: {_SIZE}.*",
+        "PyTorch",
+        MemoryPlace.DEVICE,
+    ),
+    _form(
+        _TORCH,
+        r"(?:CUDA error: out of memory|cuda runtime error \(2\) : out of memory at ).*"
+        r"|NCCL .*Cuda failure (?:[0-9]+ )?'out of memory'.*",
+        "PyTorch",
+        MemoryPlace.DEVICE,
+    ),
     # RMM, the pool of cuDF and cuML, translates std::bad_alloc into Python's MemoryError.
     _form(
         {"MemoryError"},
-        r"std::bad_alloc: out_of_memory: (?:CUDA error|RMM failure)\b.*",
+        r"std::bad_alloc: (?:out_of_memory: (?:CUDA error|RMM failure)\b|CUDA error at: .*cudaErrorMemoryAllocation).*",
         "RMM",
         MemoryPlace.DEVICE,
     ),
-    _form({"CudaAPIError"}, r".*CUDA_ERROR_OUT_OF_MEMORY.*", "Numba", MemoryPlace.DEVICE),
+    _form({"CudaAPIError", "CudaSupportError"}, r".*CUDA_ERROR_OUT_OF_MEMORY.*", "Numba", MemoryPlace.DEVICE),
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*device:GPU.*", "TensorFlow", MemoryPlace.DEVICE),
+    _form({"ResourceExhaustedError"}, r".*device:GPU.*failed to allocate memory.*", "TensorFlow", MemoryPlace.DEVICE),
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*", "TensorFlow", MemoryPlace.HOST),
 )
 # CuPy; PyTorch, its newer and its older words.
 _USED: Final = re.compile(
-    rf"allocated so far: {_SIZE}|this process has {_SIZE.replace('size', 'torch')} memory in use"
+    rf"allocated so far: {_SIZE}|bytes \(total {_SIZE.replace('size', 'cupy')}\)"
+    rf"|this process has {_SIZE.replace('size', 'torch')} memory in use"
     rf"|{_SIZE.replace('size', 'old')} already allocated"
 )
 _LIMIT: Final = re.compile(
-    rf"limit set to: {_SIZE}|total capac?ity of {_SIZE.replace('size', 'torch')}"
+    rf"limit set to: {_SIZE}|total capaci?ty of {_SIZE.replace('size', 'torch')}"
     rf"|{_SIZE.replace('size', 'old')} total capacity"
 )
 # PyTorch, its newer and its older words; the last is CuPy's.
 _LIVE: Final = re.compile(
     rf"allocated memory {_SIZE} is allocated by PyTorch|{_SIZE.replace('size', 'old')} already allocated"
 )
-_CACHED: Final = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_CACHED: Final = re.compile(
+    rf"{_SIZE} is reserved by PyTorch but unallocated|free; {_SIZE.replace('size', 'old')} cached\)"
+)
 _POOL: Final = re.compile(rf"{_SIZE} reserved in total by PyTorch")
 _FREE: Final = re.compile(rf"of which {_SIZE} is free|already allocated; {_SIZE.replace('size', 'old')} free")
 _OWN_LIMIT: Final = re.compile(rf"{_SIZE} allowed;|limit set to: {_SIZE.replace('size', 'cupy')}")
@@ -155,15 +199,24 @@ _NUMPY: Final = re.compile(
 _NUMPY_UNKNOWN_DTYPE: Final = re.compile(rf"Unable to allocate {_SIZE}.*", re.DOTALL)
 _DTYPE_BITS: Final = re.compile(r"(?:u?int|float|complex)([0-9]{1,3})")
 _DEVICE_NOT_USABLE: Final = re.compile(
-    r"DNN library initialization failed|CUDNN_STATUS_NOT_INITIALIZED|CUDNN_STATUS_ALLOC_FAILED"
-    r"|CUBLAS_STATUS_NOT_INITIALIZED|CUBLAS_STATUS_ALLOC_FAILED|(?:cu|gpu)(?:blas|sparse|solver(?:Dn|Sp))Create.*failed"
+    r"DNN library initialization failed|CUDNN_STATUS_INTERNAL_ERROR|dnn != nullptr|best cudnn convolution algorithm"
+    r"|CU(?:DNN|BLAS|SOLVER|SPARSE|RAND)_STATUS_(?:NOT_INITIALIZED|ALLOC_FAILED|ALLOCATION_FAILED)|CUFFT_ALLOC_FAILED"
+    r"|CUSOLVER_STATUS_INTERNAL_ERROR(?:\Z|.*cusolver(?:Dn|Sp)?Create)|(?:cu|gpu)(?:blas|sparse|solver(?:Dn|Sp))Create.*failed"
     r"|[Ff]ailed to create cublas handle|CUDA_ERROR_DEVICE_UNAVAILABLE|devices? (?:is|are) busy or unavailable"
+)
+_GPU_LIBRARIES: Final = (
+    _XLA
+    | _TORCH
+    | _CUPY
+    | {"CudaAPIError", "InternalError", "CUBLASError", "CUDNNError", "CuDNNError", "CUSOLVERError", "CUSPARSEError"}
+    | {"CuSparseError", "CURANDError", "CuFFTError", "LinAlgError", "_LinAlgError"}
 )
 _STDERR_MEMORY: Final = re.compile(
     r"RESOURCE_EXHAUSTED|bad_alloc|[Oo]ut of memory|OUT_OF_MEMORY|[Cc]annot allocate memory|cudaErrorMemoryAllocation"
 )
 _STDERR_SIZE: Final = re.compile(
-    rf"(?:allocation of|allocat(?:e|ing)|tried to allocate|request(?:ed)?(?: of)?|asked(?: for)?) {_SIZE}"
+    rf"(?:allocation of|allocate request for|allocat(?:e|ing)|tried to allocate|request(?:ed)?(?: of)?|asked(?: for)?) "
+    rf"{_EXACT_SIZE}"
 )
 _STDERR_DEVICE: Final = re.compile(r"\bGPU\b|GPU_[0-9]|\bCUDA\b|CUDA_|\bcuda|\bHIP\b|device:GPU")
 
@@ -182,11 +235,10 @@ def parse_request(name: str, value: str) -> MemoryRequest | None:
     class_name, text = name.rsplit(".", 1)[-1], value[:_READ_LENGTH].strip()
     for form in _FORMS:
         if class_name in form.names and (match := form.pattern.fullmatch(text)):
-            size = match.groupdict().get("size")
             return MemoryRequest(
                 library=form.library,
                 place=form.place,
-                size_bytes=_size(size) if size else None,
+                size_bytes=_matched_size(match),
                 used_bytes=_first_size(_USED, text),
                 limit_bytes=_first_size(_LIMIT, text),
                 live_bytes=_first_size(_LIVE, text),
@@ -222,10 +274,9 @@ def parse_array_size(value: str) -> int | None:
 
 
 def means_device_not_usable(name: str, value: str) -> bool:
-    """Tell whether a GPU library could not be set up, which often means that another process holds the GPU."""
+    """Tell whether a GPU library could not be set up or used, as happens where another process holds the GPU."""
     class_name = name.rsplit(".", 1)[-1]
-    known = class_name in _XLA | _TORCH | _CUPY | {"CudaAPIError", "InternalError", "CUBLASError", "CUDNNError"}
-    return known and _DEVICE_NOT_USABLE.search(value[:_READ_LENGTH]) is not None
+    return class_name in _GPU_LIBRARIES and _DEVICE_NOT_USABLE.search(value[:_READ_LENGTH]) is not None
 
 
 def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
@@ -239,7 +290,7 @@ def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
     if last_memory_line(kept) is None:
         return None
     sizes = (match for line in kept if (match := _STDERR_SIZE.search(line)))
-    size = next((size for match in sizes if (size := _size(match["size"])) is not None), None)
+    size = next((size for match in sizes if (size := _matched_size(match)) is not None), None)
     on_device = any(_STDERR_DEVICE.search(line) for line in kept)
     cpp = any("bad_alloc" in line for line in kept)
     place = MemoryPlace.DEVICE if on_device else MemoryPlace.HOST if cpp else MemoryPlace.UNKNOWN
@@ -257,12 +308,22 @@ def _first_size(pattern: re.Pattern[str], text: str) -> int | None:
     return _size(next(filter(None, match.groups()))) if match is not None else None
 
 
+def _matched_size(match: re.Match[str]) -> int | None:
+    found = match.groupdict()
+    if (exact := found.get("exact")) and int(exact) <= _LARGEST_SIZE:
+        return int(exact)
+    text = found.get("size") or found.get("constant")
+    return _size(text) if text else None
+
+
 def _size(text: str) -> int | None:
-    """Read ``2684354560 bytes``, ``8,000,000,000 bytes``, ``149. GiB``, ``7.45GiB``; ``None`` for anything else."""
+    """Read ``2684354560 bytes``, ``149. GiB``, ``7.45GiB`` and XLA's ``7.50G`` (GiB); ``None`` for anything else."""
     match = re.fullmatch(r"([0-9][0-9,]*)(\.[0-9]*)?[.,]?\s*([A-Za-z]+)", text)
     if match is None:
         return None
     whole, part, unit = match[1].replace(",", ""), (match[2] or "").rstrip("."), match[3]
+    if unit in _BINARY_LETTERS:
+        unit += "iB"
     try:
         return parse_size(f"{whole}{part} {unit}")
     except UnitError:

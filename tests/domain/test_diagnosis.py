@@ -394,6 +394,81 @@ DEVICE = " on the device (code cell 2, line 9)"
             "XLA out of memory: asked 14.3 GB (13.3 GiB)" + DEVICE,
         ),
         (
+            "JaxRuntimeError",
+            "RESOURCE_EXHAUSTED: Failed to allocate request for 12.58GiB (13512998912B) on device ordinal 0",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "XLA out of memory: asked 13.5 GB (12.6 GiB)" + DEVICE,
+        ),
+        (
+            "XlaRuntimeError",
+            (
+                "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 7.50G. That was not possible. "
+                "There are 5.83G free.; (0x0x0_HBM0)"
+            ),
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "XLA out of memory: asked 8.05 GB (7.5 GiB)" + DEVICE,
+        ),
+        (
+            "XlaRuntimeError",
+            "INTERNAL: Failed to allocate 2147483648 bytes for new constant",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "XLA out of memory: asked 2.15 GB (2 GiB)" + DEVICE,
+        ),
+        (
+            "RuntimeError",
+            "Resource exhausted: Out of memory allocating 80000000000 bytes.",
+            CauseKind.HOST_OUT_OF_MEMORY,
+            "XLA out of memory: asked 80 GB (74.5 GiB) on the host" + HOST,
+        ),
+        (
+            "XlaRuntimeError",
+            (
+                "INTERNAL: CpuCallback error: XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating "
+                "80000000000 bytes."
+            ),
+            CauseKind.HOST_OUT_OF_MEMORY,
+            "XLA out of memory: asked 80 GB (74.5 GiB) on the host" + HOST,
+        ),
+        (
+            "OutOfMemoryError",
+            (
+                "Allocation on device 0 would exceed allowed memory. (out of memory)\n"
+                "Currently allocated     : 21.14 GiB\nRequested               : 25.00 MiB"
+            ),
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "PyTorch out of memory: asked 26.2 MB (25 MiB)" + DEVICE,
+        ),
+        (
+            "RuntimeError",
+            "cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/THCGeneral.cpp:50",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "PyTorch out of memory" + DEVICE,
+        ),
+        (
+            "DistBackendError",
+            "NCCL error in: ProcessGroupNCCL.cpp:20, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "PyTorch out of memory" + DEVICE,
+        ),
+        (
+            "CUDADriverError",
+            "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "CuPy out of memory" + DEVICE,
+        ),
+        (
+            "CudaSupportError",
+            "Error at driver init: \n[2] Call to cuInit results in CUDA_ERROR_OUT_OF_MEMORY",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "Numba out of memory" + DEVICE,
+        ),
+        (
+            "ResourceExhaustedError",
+            "{{function_node __wrapped__Mul_device_/job:localhost/task:0/device:GPU:0}} failed to allocate memory",
+            CauseKind.DEVICE_OUT_OF_MEMORY,
+            "TensorFlow out of memory" + DEVICE,
+        ),
+        (
             "XlaRuntimeError",
             "RESOURCE_EXHAUSTED: XLA compile error. Ran out of memory in memory space hbm.",
             CauseKind.LIBRARY_OUT_OF_MEMORY,
@@ -496,7 +571,7 @@ DEVICE = " on the device (code cell 2, line 9)"
 )
 def test_libraries_out_of_memory_on_host_and_device(name, value, kind, headline):
     cause = check(raised(name, value), kind, headline)
-    assert cause.evidence == (f"{name}: {value}".replace("\n", " "), *ROOMY_LINES)
+    assert cause.evidence == (" ".join(f"{name}: {value}".split()), *ROOMY_LINES)
     gpu_advice = ("another process may hold the GPU's memory; nvidia-smi shows which",)
     assert cause.advice == (gpu_advice if kind is CauseKind.DEVICE_OUT_OF_MEMORY else ())
 
@@ -506,6 +581,10 @@ def test_libraries_out_of_memory_on_host_and_device(name, value, kind, headline)
     [
         ("XlaRuntimeError", "FAILED_PRECONDITION: DNN library initialization failed"),
         ("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+        ("RuntimeError", "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"),
+        ("cupy.cuda.cusolver.CUSOLVERError", "CUSOLVER_STATUS_INTERNAL_ERROR"),
+        ("CuFFTError", "CUFFT_ALLOC_FAILED"),
+        ("_LinAlgError", "cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`"),
         (
             "XlaRuntimeError",
             "INTERNAL: jaxlib/gpu/solver_kernels.cc:45: operation gpusolverDnCreate(&handle) failed: cuSolver internal",

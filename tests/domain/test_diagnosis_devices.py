@@ -495,7 +495,10 @@ def test_a_library_that_could_not_be_set_up_beside_a_reservation():
     check(
         replace(evidence, devices=(card(3422, running(11305)),)),
         CauseKind.PREALLOCATION_RACE,
-        f"{WHEN_STARTED} first.md {DEFAULT_SHARE}; second.md got 3422 MiB and could not set up a GPU library {AT}",
+        (
+            f"{WHEN_STARTED} first.md {DEFAULT_SHARE}; "
+            f"second.md got 3422 MiB and could not set up or use a GPU library {AT}"
+        ),
     )
     check(
         replace(evidence, devices=(card(422),)),
@@ -738,6 +741,19 @@ def test_pytorch_with_a_full_card():
     )
 
 
+def test_the_few_cached_blocks_beside_a_pool_in_use_are_not_to_blame():
+    text = (
+        "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacty of 15.00 GiB of which 13.00 MiB is "
+        "free. Process 2733 has 14.98 GiB memory in use. Of the allocated memory 14.47 GiB is allocated by PyTorch, "
+        "and 123.00 MiB is reserved by PyTorch but unallocated."
+    )
+    check(
+        raising("OutOfMemoryError", text),
+        CauseKind.DEVICE_OUT_OF_MEMORY,
+        f"PyTorch out of memory: asked 21 MB (20 MiB) on the device; 14.5 GiB in use; it has 15 GiB in all{PLACE}",
+    )
+
+
 def test_pytorch_beside_another_lecture_did_not_fill_the_card_itself():
     text = TORCH.format("6.50", "0.10").replace("13.50", "7.00")
     check(
@@ -853,6 +869,17 @@ MISSING = (
         ("ImportError", "libcuda.so.1: cannot open shared object file: No such file or directory", MISSING),
         ("CudaSupportError", "Error at driver init: CUDA driver library cannot be found.", MISSING),
         ("CudaAPIError", "[700] Call to cuMemcpyDtoH results in CUDA_ERROR_UNKNOWN", ()),
+        (
+            "RuntimeError",
+            (
+                "Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present. "
+                "Platforms present are: cpu"
+            ),
+            MISSING,
+        ),
+        ("NVMLError_LibRmVersionMismatch", "RM has detected an NVML/RM version mismatch.", MISSING),
+        ("NVMLError_DriverNotLoaded", "Driver Not Loaded", MISSING),
+        ("XlaRuntimeError", "INTERNAL: no kernel image is available for execution on the device", ()),
     ],
 )
 def test_failures_of_the_driver_are_not_for_want_of_memory(name, value, advice):
