@@ -106,6 +106,28 @@ class Agent:
             return code  # type: ignore[no-any-return]
 
         zmqshell.system = system  # type: ignore[attr-defined, assignment]
+        self._watch_captured_lines()
+
+    def _watch_captured_lines(self) -> None:
+        # `x = !cmd`, %sx and %system end here (not on Windows). IPython drops the exit code of these.
+        try:
+            from IPython.utils import _process_common as common  # noqa: PLC0415 - as above
+        except ImportError:
+            return
+        original = getattr(common, "process_handler", None)
+        if original is None:
+            return
+
+        def process_handler(cmd: Any, callback: Any, *args: Any, **kwargs: Any) -> Any:
+            def noting(process: Any) -> Any:
+                result = callback(process)
+                code = getattr(process, "returncode", None)
+                self.shell_lines.append((str(cmd), code if isinstance(code, int) else 0))
+                return result
+
+            return original(cmd, noting, *args, **kwargs)
+
+        common.process_handler = process_handler
 
     def _watch_breakpoints(self) -> None:
         original = sys.breakpointhook

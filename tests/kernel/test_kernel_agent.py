@@ -35,6 +35,12 @@ def test_pytests_own_variables_do_not_reach_the_kernel(bench):
         ("word = 'exit 3'\n!{word}", ["shell line 'exit 3' ended with code 3"]),
         ("def f():\n    local = 'exit 5'\n    !$local\nf()", ["shell line 'exit 5' ended with code 5"]),
         ("breakpoint()", ["breakpoint() was reached 1 time; it returns at once here"]),
+        ("x = !exit 6\nassert x == []", ["shell line 'exit 6' ended with code 6"]),
+        (
+            "%sx exit 7\n%system exit 8",
+            ["shell line 'exit 7' ended with code 7", "shell line 'exit 8' ended with code 8"],
+        ),
+        ("x = !echo found\nassert x == ['found']", []),
         ("!exit 1\n!exit 2", ["shell line 'exit 1' ended with code 1", "shell line 'exit 2' ended with code 2"]),
     ],
 )
