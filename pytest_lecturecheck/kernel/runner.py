@@ -193,7 +193,7 @@ class _LectureRun:
         # A queue before the start is no time of the lecture's.
         self.begun += self.attached.kernel.provisioner.queued_seconds
         self.devices.attach(self.attached.device_probe)
-        self.traces = Traces(self.attached, self.ports, folder)
+        self.traces = Traces(self.attached, self.ports, folder, self.plan.lecture.path)
         if self.seat is not None:
             self.seat.note_kernel(self.attached)
         return self.attached

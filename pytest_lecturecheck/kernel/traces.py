@@ -26,14 +26,17 @@ class Traces:
         attached: the kernel.
         ports: the machine.
         folder: the kernel's working folder.
+        lecture: the lecture's own file.
     """
 
-    def __init__(self, attached: Attached, ports: Ports, folder: Path) -> None:
+    def __init__(self, attached: Attached, ports: Ports, folder: Path, lecture: Path) -> None:
         """Note what is there before the first cell."""
         self._attached = attached
         self._ports = ports
         self._folder = folder
         self._files = _names_in(folder)
+        self._lecture = lecture
+        self._had_lecture = lecture.is_file()
         self._shared_memory = SharedMemoryWatch(ports, attached.kernel.token)
         self._process_cells: dict[int, int] = {}
         self._kill_count = 0
@@ -82,6 +85,9 @@ class Traces:
             cell = self._process_cells.get(process.pid)
             yield Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell)
         yield from self._shared_memory.left()
+        if self._had_lecture and not self._lecture.is_file():
+            message = "the lecture's own file was removed while it ran (by it, or by what ran beside it)"
+            yield Finding(kind=FindingKind.FILES, message=message, fails_when_strict=True)
         new = sorted(_names_in(self._folder) - self._files)
         if new:
             shown = ", ".join(repr(name[:_NAME_CHARS]) for name in new[:_NAMES])

@@ -55,6 +55,13 @@ def test_the_exit_code_of_a_shell_line_is_still_the_lectures(bench):
     assert run.outcome is Outcome.COMPLETED
 
 
+def test_a_lecture_that_removes_its_own_file(bench, tmp_path):
+    (tmp_path / "lecture.md").write_text("text", encoding="utf-8")
+    run = bench.run("import os\nos.remove('lecture.md')")
+    assert run.outcome is Outcome.COMPLETED
+    assert messages(run) == ["the lecture's own file was removed while it ran (by it, or by what ran beside it)"]
+
+
 def test_the_line_of_an_error_in_a_function_of_an_earlier_cell(bench):
     run = bench.run("def f(x):\n    y = x\n    return 1 / y", "\n\nz = 1\nf(0)")
     assert run.evidence.line == 201
