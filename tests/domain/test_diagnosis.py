@@ -402,8 +402,8 @@ DEVICE = " on the device (code cell 2, line 9)"
         (
             "XlaRuntimeError",
             (
-                "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 7.50G. That was not possible. "
-                "There are 5.83G free.; (0x0x0_HBM0)"
+                "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 7.50G. That was not "
+                "possible. There are 5.83G free.; (0x0x0_HBM0)"
             ),
             CauseKind.DEVICE_OUT_OF_MEMORY,
             "XLA out of memory: asked 8.05 GB (7.5 GiB)" + DEVICE,
