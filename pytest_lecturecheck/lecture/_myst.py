@@ -19,6 +19,7 @@ from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.finding import Finding
 from pytest_lecturecheck.lecture import _myst_dropped, _peek
 from pytest_lecturecheck.lecture._markdown import Fence, content_fences, find_broken_fence, parse_blocks, shown_ranges
+from pytest_lecturecheck.lecture._myst_languages import find_other_languages
 from pytest_lecturecheck.lecture._notebook import make_code_cell, make_notebook, make_text_cell
 from pytest_lecturecheck.lecture._parsed import Parsed, Place, lift_jupyter, lift_lines
 from pytest_lecturecheck.lecture._text import conflict_reason, decode, find_conflict
@@ -62,7 +63,7 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
         places=tuple(builder.places),
         metadata=metadata,
         key_lines=lift_lines(header.lines),
-        findings=(*findings, *included),
+        findings=(*findings, *included, *find_other_languages(metadata, tokens)),
     )
 
 

@@ -103,6 +103,35 @@ def test_every_language_counts(tmp_path, language):
     assert len(_read(page(tmp_path, f"```{{code-cell}}{language}\n1\n```\n")).cells) == 1
 
 
+@pytest.mark.parametrize(
+    ("language", "body", "spec", "findings"),
+    [
+        ("julia", "x = 1", "python3", [("julia", "python")]),
+        ("Bash", "ls", "python3", [("Bash", "python")]),
+        ("bash", "%%bash\nls", "python3", []),
+        ("none", "x = 1", "python3", []),
+        ("julia", "x = 1", "julia-1.11", []),
+        ("ipython3", "x = 1", "ir", [("ipython3", "r")]),
+        ("julia", "x = 1", "my-environment", []),
+    ],
+)
+def test_a_cell_that_names_another_language_than_the_kernels(tmp_path, language, body, spec, findings):
+    text = f"```{{code-cell}}\n1\n```\n```{{code-cell}} {language}\n{body}\n```\n"
+    lecture = _read(page(tmp_path, text, header=HEADER.replace("name: python3", f"name: {spec}")))
+    assert lecture.findings == tuple(
+        Finding(
+            kind=FindingKind.FORMAT,
+            message=(
+                f"the cell names the language {named!r}, and the lecture's kernel runs {kernel!r}: it is given to that "
+                "kernel as it stands, here and in a book"
+            ),
+            cell_number=2,
+            line=13,
+        )
+        for named, kernel in findings
+    )
+
+
 def test_the_extension_in_the_header_does_not_matter(tmp_path):
     header = HEADER.replace("extension: .md", "extension: .myst")
     assert len(_read(page(tmp_path, "```{code-cell}\n1\n```\n", header=header)).cells) == 1
