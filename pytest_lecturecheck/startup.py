@@ -8,7 +8,7 @@ import pytest
 
 from pytest_lecturecheck import hookspecs, scheduling
 from pytest_lecturecheck.collecting import CollectionHooks
-from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.errors import LectureCheckError, SettingsError
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
@@ -22,6 +22,7 @@ from pytest_lecturecheck.results import Results
 from pytest_lecturecheck.rootdir import explain_moved_rootdir
 from pytest_lecturecheck.session import LectureCheckSession
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.writable import explain_unwritable
 
 
 def register(config: pytest.Config) -> None:
@@ -39,6 +40,8 @@ def register(config: pytest.Config) -> None:
         settings = resolve(given, config.rootpath, config.invocation_params.dir)
         accelerators = detect_accelerators()
         results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
+        if not scheduling.is_worker(config) and not config.getoption("collectonly"):
+            _check_places(settings, results)
         memory = _open_memory(config, settings)
         config.pluginmanager.add_hookspecs(hookspecs)
         launcher = _open_launcher(config, settings)
@@ -52,6 +55,20 @@ def register(config: pytest.Config) -> None:
     if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
         doors = scheduling.WorkerOrders(session.orders, session.note_worker_progress, session.note_worker_crash)
         config.pluginmanager.register(doors)
+
+
+def _check_places(settings: SessionSettings, results: Results) -> None:
+    """Refuse places that cannot be written before anything has run for hours in vain."""
+    if settings.budget_folder.exists() and not settings.budget_folder.is_dir():
+        msg = f"the budget folder {settings.budget_folder} is a file; expected a folder"
+        raise SettingsError(msg)
+    wanted = [("report", path) for path in settings.reports]
+    if settings.mode is Mode.RECORD:
+        wanted.append(("budget file", results.budget_file))
+    for what, path in wanted:
+        if reason := explain_unwritable(path):
+            msg = f"{what} {reason}"
+            raise SettingsError(msg)
 
 
 def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher:

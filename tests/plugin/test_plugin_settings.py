@@ -73,6 +73,29 @@ def test_settings_that_cannot_be_used(pytester, lecture, name, head, body, messa
 
 
 @pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--lecture-budget", "--lecture-report=taken.md"], "report *taken.md is a folder; expected a file"),
+        (
+            ["--lecture-budget", "--lecture-report=lecture.ipynb/r.html"],
+            "report *r.html cannot be written: *lecture.ipynb is a file; expected a folder",
+        ),
+        (["--lecture-budget"], "the budget folder *lecture-budgets is a file; expected a folder"),
+        (["--lecture-record"], "the budget folder *lecture-budgets is a file; expected a folder"),
+    ],
+)
+def test_places_that_cannot_be_written_are_told_before_anything_runs(pytester, lecture, args, message):
+    lecture("lecture.ipynb", "open('ran', 'w')")
+    pytester.mkdir("taken.md")
+    if "report" not in args[-1]:
+        pytester.path.joinpath("lecture-budgets").write_text("", encoding="utf-8")
+    result = pytester.runpytest_inprocess(*args, "--rootdir=.")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: lecturecheck: {message}"])
+    assert not (pytester.path / "ran").exists()
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("strict = = 1", "*line 1*"),
@@ -97,7 +120,7 @@ def test_precedence_of_timeouts(pytester, lecture):
     report = pytester.path / "r.json"
 
     def limits(*args):
-        pytester.runpytest_subprocess("--lecture-budget", "--rootdir=.", f"--lecture-report={report}", *args)
+        pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", f"--lecture-report={report}", *args)
         runs = [item["run"] for item in json.loads(report.read_text(encoding="utf-8"))["runs"]]
         return {run["lecture"]: run["evidence"]["timeout_seconds"] for run in runs}
 
@@ -113,7 +136,7 @@ def test_settings_from_pyproject_hold(pytester, lecture):
     lecture("left.ipynb")
     text = "[tool.lecturecheck]\nplatform = 'my-machine'\nexclude = ['left*']\nbudget-dir = 'b'\nruns = 2\n"
     pytester.makefile(".toml", pyproject=text)
-    result = pytester.runpytest_subprocess("--lecture-record", "--rootdir=.")
+    result = pytester.runpytest_inprocess("--lecture-record", "--rootdir=.")
     result.assert_outcomes(passed=1)
     written = (pytester.path / "b" / "my-machine.toml").read_text(encoding="utf-8")
     assert "\nruns = 2\n" in written

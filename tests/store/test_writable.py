@@ -1,0 +1,32 @@
+"""Whether a file could be written is told without writing it."""
+
+import os
+
+from pytest_lecturecheck.store.writable import explain_unwritable
+
+
+def test_what_can_be_written_is_not_made(tmp_path):
+    assert explain_unwritable(tmp_path / "a" / "b" / "c.html") == ""
+    assert list(tmp_path.iterdir()) == []
+    old = tmp_path / "old.html"
+    old.write_text("x", encoding="utf-8")
+    assert explain_unwritable(old) == ""
+
+
+def test_a_folder_in_the_place_of_the_file(tmp_path):
+    assert explain_unwritable(tmp_path) == f"{tmp_path} is a folder; expected a file"
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path):
+    blocked = tmp_path / "a"
+    blocked.write_text("x", encoding="utf-8")
+    path = blocked / "b" / "c.html"
+    assert explain_unwritable(path) == f"{path} cannot be written: {blocked} is a file; expected a folder"
+
+
+def test_a_folder_without_permission(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(os, "access", lambda *args: asked.append(args))
+    path = tmp_path / "b" / "c.html"
+    assert explain_unwritable(path) == f"{path} cannot be written: no permission to write in {tmp_path}"
+    assert asked == [(tmp_path, os.W_OK | os.X_OK)]
