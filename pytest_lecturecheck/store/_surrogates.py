@@ -12,7 +12,7 @@ import re
 
 def escape_surrogates(text: str) -> str:
     """Replace lone surrogates, so that the text can be encoded."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return str.__str__(text) if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def restore_surrogates(name: str) -> str:
