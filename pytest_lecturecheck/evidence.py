@@ -97,6 +97,8 @@ class Evidence:
         available_memory_bytes: memory that was available on the machine (limits counted), or ``None``.
         limit_memory_bytes: smallest memory limit in force (RAM, container, ulimit), or ``None``.
         limit_source: what sets that limit.
+        ulimit_bytes: smallest limit of ``ulimit`` on the kernel's memory that was in force, or ``None``.
+        ulimit_source: which one it is ("ulimit -v (RLIMIT_AS)"), or an empty string.
         swap_bytes: swap space of the machine, or ``None``.
         swap_growth_bytes: how far the swapped memory of the kernel's processes rose in that cell, or ``None``; a lower
             bound.
@@ -141,6 +143,8 @@ class Evidence:
     available_memory_bytes: int | None = None
     limit_memory_bytes: int | None = None
     limit_source: str = ""
+    ulimit_bytes: int | None = None
+    ulimit_source: str = ""
     swap_bytes: int | None = None
     swap_growth_bytes: int | None = None
     machine: str = ""

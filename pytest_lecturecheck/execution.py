@@ -31,7 +31,7 @@ from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe import leftovers, oom
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
-from pytest_lecturecheck.probe.machine import available_memory
+from pytest_lecturecheck.probe.machine import available_memory, read_ulimit
 from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.port import Probe
 from pytest_lecturecheck.probe.remote import RemoteProbe
@@ -133,6 +133,7 @@ class Workbench:
             warden=self._warden,
             available_memory=available_memory,
             on_progress=on_progress,
+            read_ulimit=read_ulimit,
             launcher=launcher,
             open_remote_probe=RemoteProbe,
         )

@@ -25,6 +25,7 @@ from pytest_lecturecheck.diagnosis import (
     timeouts,
 )
 from pytest_lecturecheck.diagnosis.cause import Cause
+from pytest_lecturecheck.diagnosis.ulimits import with_ulimit
 from pytest_lecturecheck.evidence import Evidence
 
 Rule: TypeAlias = Callable[[Evidence], Cause | None]
@@ -64,5 +65,5 @@ def find_cause(evidence: Evidence) -> Cause:
     """Say what a bad end means; the first rule that matches decides."""
     for rule in RULES:
         if (cause := rule(evidence)) is not None:
-            return cause
+            return with_ulimit(cause, evidence)
     return deaths.find_nothing(evidence)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_lecturecheck.cell_run import CellRun
+from pytest_lecturecheck.kernel.attached import Attached
 from pytest_lecturecheck.kernel.device_book import CellDevices
 from pytest_lecturecheck.kernel.ports import Ports
 from pytest_lecturecheck.lecture.model import Cell
@@ -54,6 +55,14 @@ def machine_facts(machine: Machine, ports: Ports, snapshot: Snapshot | None) -> 
         "load_average": ports.read_load_average(),
         "core_count": machine.core_count,
     }
+
+
+def ulimit_facts(ports: Ports, attached: Attached | None) -> dict[str, Any]:
+    """Give the limit of ``ulimit`` that holds for the kernel; one on another machine is not looked at."""
+    if attached is None or not attached.kernel.place.is_here:
+        return {}
+    found = ports.read_ulimit(attached.kernel.pid)
+    return {"ulimit_bytes": found[0], "ulimit_source": found[1]} if found is not None else {}
 
 
 def value_of(measured: CellReadings | None, metric: Metric) -> float | None:

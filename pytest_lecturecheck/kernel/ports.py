@@ -72,6 +72,7 @@ class Ports:
         warden: is told of runs, so that they end with the session however it ends; ``None`` for none.
         available_memory: bytes of memory that could be had now, limits counted, or ``None``.
         on_progress: is told where the run stands; called on the loop's thread.
+        read_ulimit: gives the smallest limit of ``ulimit`` on a process's memory and its name, or ``None``.
         launcher: where kernels run.
         open_remote_probe: opens what stands for a measurement of a kernel that runs on another machine.
     """
@@ -90,6 +91,7 @@ class Ports:
     warden: Warden | None
     available_memory: Callable[[], int | None]
     on_progress: Callable[[Progress], None]
+    read_ulimit: Callable[[int], tuple[int, str] | None] = lambda _pid: None
     launcher: Launcher = LOCAL
     open_remote_probe: Callable[[], Probe] | None = None
 

@@ -23,7 +23,7 @@ from pytest_lecturecheck.kernel.attached import Attached, launch
 from pytest_lecturecheck.kernel.barrier import Seat
 from pytest_lecturecheck.kernel.client import Reply, Request
 from pytest_lecturecheck.kernel.device_book import CellDevices, DeviceBook
-from pytest_lecturecheck.kernel.gathering import cell_facts, machine_facts
+from pytest_lecturecheck.kernel.gathering import cell_facts, machine_facts, ulimit_facts
 from pytest_lecturecheck.kernel.launch import make_shared_folder
 from pytest_lecturecheck.kernel.observations import (
     cell_error,
@@ -320,6 +320,7 @@ class _LectureRun:
         evidence = Evidence(
             **cell_facts(cell, measured, seen, self.cells),
             **machine_facts(self.plan.machine, self.ports, snapshot),
+            **ulimit_facts(self.ports, attached),
             shadowing_files=find_shadowing_files(self._folder()),
             devices=self.devices.snapshot(),
             environment=dict(self.plan.environment),

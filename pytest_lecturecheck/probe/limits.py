@@ -114,8 +114,20 @@ def _unreclaimable(folder: Path, usage_name: str, cache_key: str) -> int | None:
     return max(0, usage - int(cache)) if cache.isdigit() else usage
 
 
-def _ulimits(root: Path) -> Iterator[MemoryLimit]:
-    for line in (read_text(root / "proc" / "self" / "limits") or "").splitlines():
+def smallest_ulimit(root: Path, pid: int) -> MemoryLimit | None:
+    """
+    Find the smallest limit of ``ulimit`` on a process's memory, whatever the machine has.
+
+    Args:
+        root: the folder that holds ``proc``.
+        pid: the process; where it is gone, this one's limits stand in, with which it began.
+    """
+    process = str(pid) if read_text(root / "proc" / str(pid) / "limits") else "self"
+    return min(_ulimits(root, process), key=lambda item: item.limit_bytes, default=None)
+
+
+def _ulimits(root: Path, process: str = "self") -> Iterator[MemoryLimit]:
+    for line in (read_text(root / "proc" / process / "limits") or "").splitlines():
         match = _ULIMIT_LINE.fullmatch(line)
         if match is not None and match[1] in _ULIMITS and match[2].isdigit():
             yield MemoryLimit(limit_bytes=int(match[2]), source=_ULIMITS[match[1]])

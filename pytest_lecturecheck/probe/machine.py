@@ -17,10 +17,17 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.platform import Machine, platform_label
-from pytest_lecturecheck.probe.limits import MemoryLimit, cgroup_memory_limits, cpu_quota_cores, smallest_memory_limit
+from pytest_lecturecheck.probe.limits import (
+    MemoryLimit,
+    cgroup_memory_limits,
+    cpu_quota_cores,
+    smallest_memory_limit,
+    smallest_ulimit,
+)
 from pytest_lecturecheck.probe.procfs import parse_bracketed_choice, parse_cpu_model, parse_sizes
 
 _ROOT: Final = Path("/")
+_ENDLESS: Final = 2**63 - 1
 
 
 def detect_platform(accelerator: str = "cpu") -> str:
@@ -58,6 +65,17 @@ def available_memory() -> int | None:
         import psutil  # noqa: PLC0415 - slow to import, and Linux does without
 
         return int(psutil.virtual_memory().available)
+
+
+def read_ulimit(pid: int) -> tuple[int, str] | None:
+    """
+    Give the smallest limit of ``ulimit`` on a process's memory, in bytes, and its name; ``None`` without one.
+
+    Args:
+        pid: a process that this one has started; where it is gone, and on other systems than Linux, this one's count.
+    """
+    limit = smallest_ulimit(_ROOT, pid) if sys.platform == "linux" else _smallest_ulimit(_ENDLESS)
+    return (limit.limit_bytes, limit.source) if limit is not None else None
 
 
 def read_linux_machine(

@@ -254,6 +254,58 @@ def test_memory_that_others_hold():
     )
 
 
+ULIMIT_ADVICE = (
+    "that limit counts what is reserved, not only what is in use: raise or lift it before looking for more memory"
+)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kind", "headline"),
+    [
+        (
+            memory_error("Unable to allocate 2.00 GiB for an array with shape (2147483648,) and data type uint8"),
+            CauseKind.LIBRARY_LIMIT,
+            (
+                "MemoryError: a request of 2 GiB (2.15 GB) was refused, memory was not exhausted (peak 63 MiB, 20 GiB "
+                "free); ulimit -v (RLIMIT_AS) of 3 GiB is in force (code cell 2, line 9)"
+            ),
+        ),
+        (
+            replace(ROOMY, signal=6, stderr_tail=("terminate called after throwing an instance of 'std::bad_alloc'",)),
+            CauseKind.NATIVE_OUT_OF_MEMORY,
+            (
+                "kernel aborted (SIGABRT) in code cell 2, line 9; a C++ allocation failed (std::bad_alloc)"
+                "; ulimit -v (RLIMIT_AS) of 3 GiB is in force"
+            ),
+        ),
+    ],
+)
+def test_a_limit_of_ulimit_is_named(evidence, kind, headline):
+    limited = replace(evidence, ulimit_bytes=3 * GIB, ulimit_source="ulimit -v (RLIMIT_AS)")
+    assert check(limited, kind, headline).advice == (ULIMIT_ADVICE,)
+
+
+def test_a_limit_of_ulimit_that_is_the_smallest_is_named_once():
+    evidence = replace(
+        memory_error(""),
+        peak_footprint_bytes=29 * GIB // 10,
+        limit_memory_bytes=3 * GIB,
+        limit_source="ulimit -d (RLIMIT_DATA)",
+        ulimit_bytes=3 * GIB,
+        ulimit_source="ulimit -d (RLIMIT_DATA)",
+    )
+    check(
+        evidence,
+        CauseKind.MEMORY_EXHAUSTED,
+        "MemoryError: memory climbed to 2.9 GiB, the limit is 3 GiB, ulimit -d (RLIMIT_DATA) (code cell 2, line 9)",
+    )
+
+
+def test_a_limit_of_ulimit_has_nothing_to_do_with_other_errors():
+    evidence = replace(raised("ValueError", "no"), ulimit_bytes=3 * GIB, ulimit_source="ulimit -v (RLIMIT_AS)")
+    check(evidence, CauseKind.CELL_ERROR, "ValueError: no (code cell 2, line 9)")
+
+
 def test_a_request_that_would_have_fitted_points_to_a_commit_limit():
     cause = check(
         memory_error("Unable to allocate 2.00 GiB for an array with shape (2147483648,) and data type uint8"),

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.probe.limits import cpu_quota_cores
+from pytest_lecturecheck.probe.limits import cpu_quota_cores, smallest_ulimit
 from pytest_lecturecheck.probe.machine import (
     available_memory,
     detect_machine,
     detect_platform,
     read_linux_available_memory,
     read_linux_machine,
+    read_ulimit,
 )
 from pytest_lecturecheck.units import GIB, MIB
 
@@ -229,3 +230,19 @@ def test_a_real_ulimit_is_seen():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "1073741824 ulimit -d (RLIMIT_DATA)\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit exists on Linux only")
+def test_the_ulimit_of_a_process_counts_also_above_the_machines_memory():
+    code = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 46, 1 << 46)); print(1, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        assert read_ulimit(process.pid) == (1 << 46, "ulimit -v (RLIMIT_AS)")
+        process.communicate(b"\n")
+
+
+def test_the_ulimit_of_a_process_that_is_gone(tree):
+    write(tree, proc__self__limits=LIMITS.format(data="unlimited", address=str(2 * RAM)))
+    assert smallest_ulimit(tree, 77).limit_bytes == 2 * RAM
+    write(tree, proc__77__limits=LIMITS.format(data="unlimited", address="unlimited"))
+    assert smallest_ulimit(tree, 77) is None
