@@ -3,13 +3,20 @@
 import json
 
 import pytest
+from in_process import load_everything
 
 METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
 
+@pytest.fixture(autouse=True, scope="session")
+def everything_loaded():
+    """Have nothing to load twice: after a session in this process pytester forgets the modules that came with it."""
+    load_everything()
+
+
 @pytest.fixture(autouse=True)
 def few_plugins(monkeypatch):
-    """Keep the tests' own plugins, which take a second to load, out of sessions in processes of their own."""
+    """Keep the tests' own plugins, which take a second to load, out of the sessions that tests start."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
 
 

@@ -205,10 +205,10 @@ def test_a_session_that_was_killed_is_told_of_by_the_next_one(pytester):
             time.sleep(0.05)
         killed.kill()
     told = r"the last session ended without finishing \(.* UTC\): slow\.md was running code cell 1 \(line 11\).*"
-    after = pytester.runpytest_subprocess("--lecture-budget", "quick.md")
+    after = pytester.runpytest_inprocess("--lecture-budget", "quick.md")
     after.stdout.re_match_lines([told])
     assert sum("ended without finishing" in line for line in after.outlines) == 1
-    assert "ended without finishing" not in pytester.runpytest_subprocess("--lecture-budget", "quick.md").stdout.str()
+    assert "ended without finishing" not in pytester.runpytest_inprocess("--lecture-budget", "quick.md").stdout.str()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot kill its parent's parent there by number")

@@ -182,6 +182,6 @@ def test_where_it_is_on(pytester, lecture, monkeypatch, case, shows):
         monkeypatch.setenv("CI", variable)
     if setting:
         pytester.path.joinpath("lecturecheck.toml").write_text(f"heartbeat = {setting!r}", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget", *arguments)
+    result = pytester.runpytest_inprocess("--lecture-budget", *arguments)
     assert ("a.ipynb: starts, 1 code cell" in result.outlines) is shows
     assert any("100%" in line for line in result.outlines)

@@ -21,9 +21,8 @@ RUNS = Path(".lecturecheck") / "runs"
 def test_each_session_leaves_its_document(pytester, lecture, workers):
     lecture("good.ipynb")
     lecture("bad.ipynb", "import json", "json.loads('no')", "x = 1")
-    pytester.runpytest_subprocess("--lecture-budget", "--lecture-report=r.json", *workers).assert_outcomes(
-        failed=1, passed=1
-    )
+    start = pytester.runpytest_subprocess if workers else pytester.runpytest_inprocess
+    start("--lecture-budget", "--lecture-report=r.json", *workers).assert_outcomes(failed=1, passed=1)
     (path,) = session_files(RUNS)
     session = read_session(path)
     assert {kept.run.lecture: kept.verdict.kind.value for kept in session.runs} == {
@@ -46,17 +45,17 @@ def test_recording_sessions_are_kept_and_the_oldest_are_removed(pytester, lectur
     lecture("a.ipynb")
     pytester.path.joinpath("lecturecheck.toml").write_text("keep-runs = 2\nruns = 1", encoding="utf-8")
     for mode in ("--lecture-record", "--lecture-budget", "--lecture-budget"):
-        pytester.runpytest_subprocess(mode).assert_outcomes(passed=1)
+        pytester.runpytest_inprocess(mode).assert_outcomes(passed=1)
     assert [read_session(path).mode for path in session_files(RUNS)] == ["check", "check"]
     assert Path(".lecturecheck/.gitignore").read_text(encoding="utf-8") == "*\n"
 
 
 def test_none_is_kept_where_that_is_set_or_nothing_ran(pytester, lecture):
     lecture("a.ipynb")
-    pytester.runpytest_subprocess("--lecture-budget", "-k", "nothing")
-    pytester.runpytest_subprocess("--lecture-budget", "--collect-only")
+    pytester.runpytest_inprocess("--lecture-budget", "-k", "nothing")
+    pytester.runpytest_inprocess("--lecture-budget", "--collect-only")
     pytester.path.joinpath("lecturecheck.toml").write_text("keep-runs = 0", encoding="utf-8")
-    pytester.runpytest_subprocess("--lecture-budget").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--lecture-budget").assert_outcomes(passed=1)
     assert not RUNS.exists()
 
 
@@ -64,7 +63,7 @@ def test_none_is_kept_where_that_is_set_or_nothing_ran(pytester, lecture):
 def test_counts_that_are_none(pytester, lecture, value):
     lecture("a.ipynb")
     pytester.path.joinpath("lecturecheck.toml").write_text(f"keep-runs = {value}", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget")
+    result = pytester.runpytest_inprocess("--lecture-budget")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     shown = {"true": "True", '"3"': "'3'"}.get(value, value)
     message = f"lecturecheck: lecturecheck.toml: keep-runs: {shown} is not a whole number of at least 0"
@@ -75,7 +74,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_nothing_else_fails(pytester
     lecture("a.ipynb")
     pytester.path.joinpath(".lecturecheck").mkdir()
     RUNS.write_text("a file", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget", "--lecture-report=r.md")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-report=r.md")
     result.assert_outcomes(passed=1)
     with pytest.raises(FileExistsError) as caught:
         RUNS.mkdir()
@@ -109,8 +108,8 @@ def test_no_colour_is_honoured(pytester, lecture, monkeypatch):
     lecture("a.ipynb", "1 / 0")
     monkeypatch.delenv("PY_COLORS", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    coloured = pytester.runpytest_subprocess("--lecture-budget", "-v")
+    coloured = pytester.runpytest_inprocess("--lecture-budget", "-v")
     monkeypatch.setenv("NO_COLOR", "1")
-    bare = pytester.runpytest_subprocess("--lecture-budget", "-v")
+    bare = pytester.runpytest_inprocess("--lecture-budget", "-v")
     assert any("\x1b[31mfailed" in line for line in coloured.outlines)
     assert not any("\x1b" in line for line in bare.outlines)

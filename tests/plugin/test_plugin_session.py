@@ -17,7 +17,7 @@ CI_SAFE = ("-p", "no:cacheprovider")
 def test_stop_at_the_first_failure(pytester, lecture):
     lecture("a.ipynb", "1 / 0")
     lecture("b.ipynb", "open('b_ran', 'w')")
-    result = pytester.runpytest_subprocess("--lecture-budget", "-x")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-x")
     result.assert_outcomes(failed=1)
     assert not (pytester.path / "b_ran").exists()
 
@@ -25,15 +25,15 @@ def test_stop_at_the_first_failure(pytester, lecture):
 def test_what_failed_last_runs_again(pytester, lecture):
     path = lecture("a.ipynb", "1 / 0")
     lecture("b.ipynb")
-    pytester.runpytest_subprocess("--lecture-budget").assert_outcomes(failed=1, passed=1)
+    pytester.runpytest_inprocess("--lecture-budget").assert_outcomes(failed=1, passed=1)
     path.write_text(path.read_text(encoding="utf-8").replace("1 / 0", "1 / 1"), encoding="utf-8")
-    pytester.runpytest_subprocess("--lecture-budget", "--lf").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--lecture-budget", "--lf").assert_outcomes(passed=1)
 
 
 def test_without_a_terminal_or_xdist(pytester, lecture):
     lecture("a.ipynb", "1 / 0")
     lecture("b.ipynb")
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--lecture-budget",
         "-p",
         "no:terminal",
@@ -53,7 +53,7 @@ def test_without_a_terminal_or_xdist(pytester, lecture):
 
 def test_a_quiet_session(pytester, lecture):
     lecture("a.ipynb")
-    result = pytester.runpytest_subprocess("--lecture-budget", "-q")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-q")
     assert result.outlines[-1].startswith("1 passed in ")
     assert not [line for line in result.outlines if "\x1b" in line]
 
@@ -62,7 +62,7 @@ def test_collecting_only_writes_nothing(pytester, lecture):
     lecture("a.ipynb")
     pytester.path.joinpath("r.json").write_text("of an earlier session", encoding="utf-8")
     for mode in ("--lecture-budget", "--lecture-record"):
-        result = pytester.runpytest_subprocess(mode, "--collect-only", "-q", "--lecture-report=r.json")
+        result = pytester.runpytest_inprocess(mode, "--collect-only", "-q", "--lecture-report=r.json")
         assert result.ret == pytest.ExitCode.OK
         assert not [line for line in result.outlines if "lectures" in line]
     assert Path("r.json").read_text(encoding="utf-8") == "of an earlier session"
@@ -71,7 +71,7 @@ def test_collecting_only_writes_nothing(pytester, lecture):
 
 def test_junit(pytester, lecture):
     lecture("a.ipynb", "print('\\x1b[31m\\x00 ]]> é')\nraise ValueError('\\x1b[31m\\x08 ]]> é')")
-    pytester.runpytest_subprocess("--lecture-budget", "--junitxml=j.xml", "--color=yes")
+    pytester.runpytest_inprocess("--lecture-budget", "--junitxml=j.xml", "--color=yes")
     (case,) = ET.parse("j.xml").getroot().iter("testcase")
     assert (case.get("classname"), case.get("name")) == ("a.ipynb", "lecture")
     properties = {item.get("name"): item.get("value") for item in case.findall("properties/property")}
@@ -86,14 +86,14 @@ def test_junit(pytester, lecture):
 
 def test_record_then_check(pytester, lecture):
     path = lecture("a.ipynb", "x = 1")
-    result = pytester.runpytest_subprocess("--lecture-record", "--lecture-platform=here")
+    result = pytester.runpytest_inprocess("--lecture-record", "--lecture-platform=here")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["1 lecture recorded; limits: 2 new", "*budgets written to lecture-budgets/here.toml"])
-    checked = pytester.runpytest_subprocess("--lecture-budget", "--lecture-strict", "--lecture-platform=here")
+    checked = pytester.runpytest_inprocess("--lecture-budget", "--lecture-strict", "--lecture-platform=here")
     checked.assert_outcomes(passed=1)
     checked.stdout.fnmatch_lines(["lecturecheck: lectures held against lecture-budgets/here.toml"])
     path.write_text(path.read_text(encoding="utf-8").replace("x = 1", "x = bytearray(200_000_000)"), encoding="utf-8")
-    over = pytester.runpytest_subprocess("--lecture-budget", "--lecture-platform=here")
+    over = pytester.runpytest_inprocess("--lecture-budget", "--lecture-platform=here")
     over.assert_outcomes(failed=1)
     over.stdout.re_match_lines([r"peak footprint 24\d MiB, limit 1\d\d MiB: 12\d MiB over \(.*\), in code cell 1, .*"])
 
@@ -101,7 +101,7 @@ def test_record_then_check(pytester, lecture):
 def test_a_lecture_that_fails_is_not_recorded_beside_one_that_runs(pytester, lecture):
     lecture("a.ipynb", "x = 1")
     lecture("b.ipynb", "1 / 0")
-    result = pytester.runpytest_subprocess("--lecture-record", "--lecture-runs=1", "--lecture-platform=here")
+    result = pytester.runpytest_inprocess("--lecture-record", "--lecture-runs=1", "--lecture-platform=here")
     result.assert_outcomes(passed=1, failed=1)
     written = Path("lecture-budgets/here.toml").read_text(encoding="utf-8")
     assert 'lectures."a.ipynb"' in written
@@ -118,7 +118,8 @@ def test_other_plugins_are_told_of_verdicts(pytester, lecture):
         """
     )
     for more in ([], ["-n", "2"]):
-        result = pytester.runpytest_subprocess("--lecture-budget", "-s", *more)
+        start = pytester.runpytest_subprocess if more else pytester.runpytest_inprocess
+        result = start("--lecture-budget", "-s", *more)
         told = sorted(line[line.index("TOLD") :] for line in result.outlines if "TOLD" in line)
         assert told == ["TOLD a.ipynb no budget False False", "TOLD b.ipynb failed True False"]
 
@@ -126,7 +127,7 @@ def test_other_plugins_are_told_of_verdicts(pytester, lecture):
 def test_ordinary_tests_beside_lectures(pytester, lecture):
     lecture("a.ipynb")
     pytester.makepyfile("import pytest\n\n@pytest.mark.xfail\ndef test_x(): assert 0\n\ndef test_y(tmp_path): pass")
-    pytester.runpytest_subprocess("--lecture-budget").assert_outcomes(passed=2, xfailed=1)
+    pytester.runpytest_inprocess("--lecture-budget").assert_outcomes(passed=2, xfailed=1)
 
 
 def test_the_library_is_not_taken_from_beside_the_lectures(pytester, lecture):
@@ -194,7 +195,7 @@ def test_an_interrupted_session_leaves_no_kernel(pytester, lecture, code, more):
 @pytest.mark.parametrize("code", ["1 / 0", "1 / 1"])
 def test_the_heading_stands_above_the_table_whatever_comes_before_it(pytester, lecture, code):
     lecture("a.ipynb", code)
-    lines = pytester.runpytest_subprocess("--lecture-budget").outlines
+    lines = pytester.runpytest_inprocess("--lecture-budget").outlines
     (place,) = [number for number, line in enumerate(lines) if line.startswith("=") and " lectures " in line]
     assert lines[place + 1].split()[:2] == ["lecture", "verdict"]
 
@@ -208,7 +209,8 @@ def test_the_source_of_the_cell_that_is_over_comes_through_workers_into_the_repo
         'schema = 1\nplatform = "p"\n\n[lectures."a.ipynb"]\npeak_footprint = "1 MiB"\n', encoding="utf-8"
     )
     more = ("--lecture-platform=p", "--lecture-report=r.md", "--lecture-report=r.json", "--lecture-report=r.html")
-    result = pytester.runpytest_subprocess("--lecture-budget", "-n", workers, *more)
+    start = pytester.runpytest_inprocess if workers == "0" else pytester.runpytest_subprocess
+    result = start("--lecture-budget", "-n", workers, *more)
     result.assert_outcomes(failed=1)
     rows = ["     1 | x = 1", "     2 | y = bytes(1)"]
     result.stdout.fnmatch_lines(rows, consecutive=True)

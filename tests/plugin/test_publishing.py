@@ -29,7 +29,8 @@ def test_summary_and_annotations(pytester, lecture, runner, workers):
     lecture("good.ipynb")
     lecture("bad.ipynb", "x = 1", HOSTILE)
     runner.write_text("of an earlier step\n", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget", "-v", *workers)
+    start = pytester.runpytest_subprocess if workers else pytester.runpytest_inprocess
+    result = start("--lecture-budget", "-v", *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     text = runner.read_text(encoding="utf-8")
     assert text.startswith("of an earlier step\n\n## Lecture check\n\n**2 lectures: 1 failed, 1 no budget; ")
@@ -64,7 +65,7 @@ def test_file_names_speak_neither_to_the_runner_nor_to_readers_of_xml(pytester, 
     names = ["x\n::error::owned.ipynb", "::error::b.ipynb", "y\x1b[31m\x07##[error]z.ipynb"]
     for name in names:
         lecture(name, "1 / 0")
-    result = pytester.runpytest_subprocess("--lecture-budget", "--junitxml=j.xml", "-vv")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--junitxml=j.xml", "-vv")
     result.assert_outcomes(failed=3)
     commands = [line for line in result.outlines if line.startswith("::") or "##[" in line or "\x1b" in line]
     assert len(commands) == 3
@@ -74,14 +75,14 @@ def test_file_names_speak_neither_to_the_runner_nor_to_readers_of_xml(pytester, 
         (harmless_id(name).replace("::", "."), "lecture") for name in names
     )
     # And by such an id a lecture is left out.
-    left_out = pytester.runpytest_subprocess("--lecture-budget", f"--deselect={harmless_id(names[0])}")
+    left_out = pytester.runpytest_inprocess("--lecture-budget", f"--deselect={harmless_id(names[0])}")
     left_out.assert_outcomes(failed=2, deselected=1)
 
 
 def test_it_can_be_switched_off_and_text_stays_harmless(pytester, lecture, runner):
     lecture("bad.ipynb", HOSTILE)
     pytester.path.joinpath("lecturecheck.toml").write_text("github = false", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget", "-v")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-v")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert not runner.exists()
     assert not [line for line in result.outlines if line.lstrip().startswith("::") or "##[" in line]
@@ -89,7 +90,7 @@ def test_it_can_be_switched_off_and_text_stays_harmless(pytester, lecture, runne
 
 def test_elsewhere_nothing_is_written_and_text_stays(pytester, lecture):
     lecture("bad.ipynb", HOSTILE)
-    result = pytester.runpytest_subprocess("--lecture-budget", "-v")
+    result = pytester.runpytest_inprocess("--lecture-budget", "-v")
     assert [line for line in result.outlines if line.strip() == "::error::hostile"]
     assert not [line for line in result.outlines if line.startswith("::error file=")]
 

@@ -210,9 +210,8 @@ def case(pytester, monkeypatch):
 
 def check(pytester, *arguments):
     # The good cells take no time, but a busy machine may let them wait.
-    return pytester.runpytest_subprocess(
-        "--lecture-budget", "--lecture-timeout", "5", "--junitxml", "o.xml", *arguments
-    )
+    start = pytester.runpytest_subprocess if "-n1" in arguments else pytester.runpytest_inprocess
+    return start("--lecture-budget", "--lecture-timeout", "5", "--junitxml", "o.xml", *arguments)
 
 
 def test_f07_fail_fast_fail_once(case):
@@ -265,7 +264,7 @@ def test_recording_skips_nothing_and_the_file_settings_switch_it_off(case):
         (case.path / name).unlink()
     (case.path / "lecturecheck.toml").write_text("remember-failures = true\n")
     check(case, "--lecture-timeout=1").assert_outcomes(failed=1)
-    recorded = case.runpytest_subprocess("--lecture-record", "--lecture-timeout", "1")
+    recorded = case.runpytest_inprocess("--lecture-record", "--lecture-timeout", "1")
     recorded.assert_outcomes(failed=1)
     recorded.stdout.re_match_lines([r"bad\.ipynb +timed out .*"])
     (case.path / "lecturecheck.toml").write_text("remember-failures = false\n")
@@ -282,6 +281,6 @@ def test_a_newer_memory_is_a_usage_error(case):
 
 
 def test_nothing_is_made_where_nothing_runs(case):
-    case.runpytest_subprocess("--collect-only", "--lecture-budget")
-    case.runpytest_subprocess()
+    case.runpytest_inprocess("--collect-only", "--lecture-budget")
+    case.runpytest_inprocess()
     assert not (case.path / ".lecturecheck").exists()
