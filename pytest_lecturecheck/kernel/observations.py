@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_lecturecheck.cell_run import CellError
+from pytest_lecturecheck.cell_run import CellError, CellRun
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.lecture.model import Cell
+from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.units import MIB, format_size
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.client import Reply
@@ -30,6 +32,9 @@ _TRACEBACK_LINES: Final = 120
 _LINE_CHARS: Final = 1_000
 _COMMAND_CHARS: Final = 120
 _NOT_FOUND: Final = 127
+_MAPPED_LEAST_BYTES: Final = 256 * MIB
+"""Libraries alone take that much in few lectures."""
+_MAPPED_FRACTION: Final = 0.3
 _NO_ERROR: Final = "NoneType"
 """What IPython's reply names where a representation failed (``_repr_html_``): the error is among the outputs."""
 
@@ -161,6 +166,19 @@ def _install_result(output: str) -> str:
     if "Requirement already satisfied" in output:
         return _NO_CHANGE
     return "may have changed the environment"
+
+
+def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int) -> Iterator[Finding]:
+    """Tell that a large part of a lecture's peak was pages of mapped files, which the system can take back."""
+    peak = heaviest.measured(Metric.PEAK_FOOTPRINT)
+    if peak is None or mapped_file_bytes < max(_MAPPED_LEAST_BYTES, _MAPPED_FRACTION * peak.value):
+        return
+    message = (
+        f"where code cell {heaviest.number} was highest, {format_size(mapped_file_bytes)} of its resident memory were "
+        "pages of mapped files (memory-mapped data, libraries): they count in the peak, and the system can take back "
+        "those that were only read"
+    )
+    yield Finding(kind=FindingKind.MEASURE, message=message, cell_number=heaviest.number)
 
 
 def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tuple[str, int]]]) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ from pytest_lecturecheck.kernel.observations import (
     cell_findings,
     exit_error,
     line_of_error,
+    mapped_file_findings,
     thread_findings,
 )
 from pytest_lecturecheck.kernel.ports import Ports, Progress, RunPlan
@@ -117,6 +118,7 @@ class _LectureRun:
         self.attached: Attached | None = None
         self.running: Cell | None = None
         self.cell_of_request: dict[int, int] = {}
+        self.mapped_files: dict[int, int] = {}
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.queueing = Queueing(ports.launcher, seat, self.startup_timeout)
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
@@ -249,6 +251,7 @@ class _LectureRun:
             measured = attached.probe.end_cell()
             used = self.devices.end_cell()
         measured = replace(measured, readings={**measured.readings, **used})
+        self.mapped_files[cell.number] = measured.mapped_file_bytes
         if self.traces is not None:
             self.traces.look(cell.number)
         if ended:
@@ -379,6 +382,7 @@ class _LectureRun:
         heaviest = record.heaviest_cell()
         if heaviest is not None:
             self.findings.extend(thread_findings(heaviest.number, self.threads_after))
+            self.findings.extend(mapped_file_findings(heaviest, self.mapped_files.get(heaviest.number, 0)))
         self.findings.extend(scheduler_findings(record))
         return replace(record, findings=(*self.findings, *self.devices.findings))
 

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_lecturecheck.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.finding import FindingKind
 from pytest_lecturecheck.kernel.client import Reply
 from pytest_lecturecheck.kernel.observations import (
@@ -9,10 +10,13 @@ from pytest_lecturecheck.kernel.observations import (
     cell_findings,
     exit_error,
     line_of_error,
+    mapped_file_findings,
     plain,
     thread_findings,
 )
 from pytest_lecturecheck.lecture.model import Cell
+from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.units import MIB, format_size
 
 CELL = Cell(index=4, number=3, source="a = 1\nb = 2\nc = a / 0", line=41)
 ERROR = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": ["\x1b[31mCell In[3], line 3\x1b[0m"]}
@@ -126,6 +130,22 @@ def test_output_that_was_cut_or_has_no_end():
         "the cell's text output was long; its middle is not kept",
         "the end of the cell's output did not arrive",
     ]
+
+
+@pytest.mark.parametrize(
+    ("mapped_bytes", "peak_bytes", "is_told"),
+    [(300 * MIB, 1000 * MIB, True), (299 * MIB, 1000 * MIB, False), (256 * MIB, 300 * MIB, True), (255, 300, False)],
+)
+def test_a_peak_that_is_largely_mapped_files(mapped_bytes, peak_bytes, is_told):
+    peak = Measurement(metric=Metric.PEAK_FOOTPRINT, value=peak_bytes, method=Method.EXACT, source="VmHWM")
+    cell = CellRun(number=3, index=4, line=41, status=CellStatus.OK, readings={Metric.PEAK_FOOTPRINT: peak})
+    messages = [finding.message for finding in mapped_file_findings(cell, mapped_bytes)]
+    text = (
+        f"where code cell 3 was highest, {format_size(mapped_bytes)} of its resident memory were pages of mapped files "
+        "(memory-mapped data, libraries): they count in the peak, and the system can take back those that "
+        "were only read"
+    )
+    assert messages == [text] * is_told
 
 
 def test_threads_of_earlier_cells():

@@ -148,7 +148,9 @@ class LinuxProbe:
                 self._open_window(is_cell=False)
             readings = self._cell_readings(window, before, ended_at - started_at)
             self._cells.append(readings)
-            return CellReadings(readings=readings, start_footprint_bytes=start_bytes)
+            return CellReadings(
+                readings=readings, start_footprint_bytes=start_bytes, mapped_file_bytes=window.file_bytes
+            )
 
     def snapshot(self) -> Snapshot | None:
         """Give the last figures read."""
@@ -228,8 +230,14 @@ class LinuxProbe:
         if is_known:
             return
         self._noted = self._window
+        self._note_memory(status, status.high_watermark_bytes)
+
+    def _note_memory(self, status: Status, mark_bytes: int) -> None:
         self._window.note_memory(
-            rss_bytes=status.rss_bytes, mark_bytes=status.high_watermark_bytes, swap_bytes=status.swap_bytes
+            rss_bytes=status.rss_bytes,
+            mark_bytes=mark_bytes,
+            swap_bytes=status.swap_bytes,
+            file_bytes=status.file_bytes,
         )
 
     def _note_on_timeline(self) -> None:
@@ -317,7 +325,7 @@ class LinuxProbe:
         if status is not None and was_alive:
             mark_bytes = status.rss_bytes if is_reset else status.high_watermark_bytes
             self._window.mark_at_start_bytes = mark_bytes
-            self._window.note_memory(rss_bytes=status.rss_bytes, mark_bytes=mark_bytes, swap_bytes=status.swap_bytes)
+            self._note_memory(status, mark_bytes)
 
     def _close_window(self, *, complete: bool = False, is_last: bool = False) -> None:
         """Read what belongs to the open window, and hand it to the lecture."""

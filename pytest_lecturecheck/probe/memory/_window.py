@@ -42,6 +42,7 @@ class Window:
         is_complete: whether the mark was read at the window's end from a living process.
         sampled_bytes: highest sum of resident and swapped pages of the kernel in one reading; ``None`` without any.
         sampled_rss_bytes: highest resident size of the kernel in one reading; ``None`` without any.
+        file_bytes: resident pages of mapped files in the reading of ``sampled_bytes``.
         swap_bytes: most that the kernel had in swap in one reading.
         had_children: whether any other process of the tree lived in the window.
         child_bytes: highest sum of resident and swapped pages of a single other process in one reading.
@@ -57,6 +58,7 @@ class Window:
     is_complete: bool = False
     sampled_bytes: int | None = None
     sampled_rss_bytes: int | None = None
+    file_bytes: int = 0
     swap_bytes: int = 0
     had_children: bool = False
     child_bytes: int = 0
@@ -69,8 +71,10 @@ class Window:
         """Take in one reading of the run's memory group."""
         self.group_bytes = max(self.group_bytes or 0, group_bytes)
 
-    def note_memory(self, *, rss_bytes: int, mark_bytes: int, swap_bytes: int) -> None:
+    def note_memory(self, *, rss_bytes: int, mark_bytes: int, swap_bytes: int, file_bytes: int = 0) -> None:
         """Take in one reading of the kernel process."""
+        if rss_bytes + swap_bytes > (self.sampled_bytes or 0):
+            self.file_bytes = file_bytes
         self.mark_bytes = max(self.mark_bytes, mark_bytes)
         self.swap_bytes = max(self.swap_bytes, swap_bytes)
         self.sampled_rss_bytes = max(self.sampled_rss_bytes or 0, rss_bytes)

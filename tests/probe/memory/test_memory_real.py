@@ -159,6 +159,18 @@ def test_the_library_of_another_system_is_missed_with_a_reason(start):
     assert kernel.probe.snapshot() is None
 
 
+@on_linux
+def test_pages_of_mapped_files_are_told_apart(start, tmp_path):
+    data = tmp_path / "data"
+    data.write_bytes(bytes(100 * MIB))
+    kernel = start()
+    opened = f"import mmap; f = open({str(data)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)"
+    before = kernel.cell("x = bytearray(b'1') * 50_000_000")
+    mapped = kernel.cell(f"{opened}; sum(m[::4096])")
+    assert 100 * MIB <= mapped.mapped_file_bytes - before.mapped_file_bytes < 120 * MIB
+    assert mib(mapped) - mib(before) > 90
+
+
 @on_macos
 def test_a_spike_is_charged_exactly_on_macos(start):
     kernel = start(interval_seconds=1.0)
