@@ -12,7 +12,7 @@ from pytest_lecturecheck import __version__
 from pytest_lecturecheck.commands import compare, readme, report, show
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.report.text import wrap
+from pytest_lecturecheck.report.text import plain, wrap
 
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
@@ -77,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         over = _OVER_SESSIONS.get(options.command)
         status, lines = over.run(options) if over is not None else (0, _lines(options))
     except LectureCheckError as exc:
-        sys.stderr.write(f"lecturecheck: {exc}\n")
+        # Names of lectures, and what damaged files hold, are the words of strangers.
+        sys.stderr.write(f"lecturecheck: {plain(str(exc))}\n")
         return _USAGE_ERROR
     _write("".join(f"{line}\n" for line in lines))
     return status

@@ -25,6 +25,9 @@ from pytest_lecturecheck.probe.leftovers import find_marked
 
 _ROUNDS: Final = 100
 _ROUND_SECONDS: Final = 0.02
+_SWEEP_SECONDS: Final = 0.2
+_KILL_SECONDS: Final = 10.0
+"""A killed process has to be given a core before it is gone."""
 _FOLDER_PREFIXES: Final = ("lc-", "lc-run-", "lecturecheck-")
 
 
@@ -34,6 +37,7 @@ class Warden:
     def __init__(self) -> None:
         """Start nothing yet."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._runs: dict[str, dict[str, Any]] = {}
 
     def add(self, token: str, *, pid: int, folders: list[str], group: str | None) -> None:
         """
@@ -45,10 +49,13 @@ class Warden:
             folders: folders to remove with it.
             group: folder of its memory group, or ``None``.
         """
-        self._send({"add": token, "pid": pid, "folders": folders, "group": group})
+        self._runs[token] = {"add": token, "pid": pid, "folders": folders, "group": group}
+        if not self._start():
+            self._send(self._runs[token])
 
     def remove(self, token: str) -> None:
         """Tell that nothing is left of a run."""
+        self._runs.pop(token, None)
         self._send({"remove": token})
 
     def close(self) -> None:
@@ -62,22 +69,30 @@ class Warden:
             self._process.wait(timeout=5)
         self._process = None
 
+    def _start(self) -> bool:
+        """Start the process where there is none, or where a lecture has killed it, and tell it all; say whether so."""
+        if self._process is not None and self._process.poll() is None:
+            return False
+        self.close()
+        # -P: a lecture folder must not lend its modules. A session of its own: Ctrl-C is not for the warden.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pytest_lecturecheck.warden"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for run in self._runs.values():
+            self._send(run)
+        return True
+
     def _send(self, message: dict[str, Any]) -> None:
-        if self._process is None:
-            # -P: a lecture folder must not lend its modules. A session of its own: Ctrl-C is not for the warden.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pytest_lecturecheck.warden"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        stream = self._process.stdin
-        if stream is not None:
-            # A warden that was killed protects nothing any more, but is no reason to fail a lecture.
-            with suppress(OSError):
-                stream.write(json.dumps(message).encode() + b"\n")
-                stream.flush()
+        if self._process is None or self._process.stdin is None:
+            return
+        # A warden that was just killed is no reason to fail a lecture; the next run has a new one.
+        with suppress(OSError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
 
 
 def main() -> None:
@@ -100,14 +115,18 @@ def main() -> None:
 
 def clean_up(token: str, run: dict[str, Any]) -> None:
     """Kill the processes of a run, repeatedly because they may fork meanwhile, and remove its folders and its group."""
-    for _ in range(_ROUNDS):
+    begun, rounds = time.monotonic(), 0
+    while rounds < _ROUNDS or time.monotonic() < begun + _KILL_SECONDS:
+        rounds += 1
         pids = [pid for pid in _pids_of(token, run) if pid != os.getpid()]
         if not pids:
             break
-        for pid in pids:
+        # The newest first and looked at again at once: in a chain that forks on, the last one must not get ahead.
+        for pid in sorted(pids, reverse=True):
             with suppress(OSError):
                 os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-        time.sleep(_ROUND_SECONDS)
+        if time.monotonic() > begun + _SWEEP_SECONDS:
+            time.sleep(_ROUND_SECONDS)
     for folder in run.get("folders", []):
         # Only what this package made: a damaged message must not remove anything else.
         if Path(folder).name.startswith(_FOLDER_PREFIXES):

@@ -12,6 +12,7 @@ from pytest_lecturecheck.comparing import Side, side_of_budgets, side_of_session
 from pytest_lecturecheck.errors import LectureCheckError, RunFileError
 from pytest_lecturecheck.kept import KeptSession
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.text import plain
 from pytest_lecturecheck.store.budgets import FOLDER_NAME as BUDGET_FOLDER
 from pytest_lecturecheck.store.budgets import load_budgets
 from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
@@ -100,7 +101,7 @@ def entries_of(session: KeptSession) -> list[Entry]:
 def tell(lines: Iterable[str]) -> None:
     """Say on stderr what is beside the answer."""
     for line in lines:
-        sys.stderr.write(f"lecturecheck: passed over: {line}\n")
+        sys.stderr.write(f"lecturecheck: passed over: {plain(line)}\n")
 
 
 def has_colour() -> bool:

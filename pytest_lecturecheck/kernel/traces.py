@@ -77,13 +77,16 @@ class Traces:
             leftovers: the processes that had to be killed.
         """
         yield from self._findings
-        for process in leftovers:
+        for process in leftovers[:_NAMES]:
             message = (
                 f"left a process running: pid {process.pid}, {process.name[:_NAME_CHARS]!r}, "
                 f"{format_size(process.rss_bytes)}; it was killed"
             )
             cell = self._process_cells.get(process.pid)
             yield Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell)
+        if len(leftovers) > _NAMES:
+            message = f"left {len(leftovers) - _NAMES} more processes running; they were killed"
+            yield Finding(kind=FindingKind.PROCESS, message=message)
         yield from self._shared_memory.left()
         if self._had_lecture and not self._lecture.is_file():
             message = "the lecture's own file was removed while it ran (by it, or by what ran beside it)"

@@ -38,7 +38,8 @@ class MarkedProcesses:
             pids = {int(name) for name in os.listdir(self._root) if name.isdigit()}  # noqa: PTH208 - names only
         except OSError:
             return []
-        marked = {pid for pid in pids - self._unmarked if self._is_marked(pid)}
+        # The newest first: the last of a chain of processes that fork at once may be gone a moment later.
+        marked = {pid for pid in sorted(pids - self._unmarked, reverse=True) if self._is_marked(pid)}
         self._unmarked = frozenset(pids - marked)
         return sorted(marked)
 

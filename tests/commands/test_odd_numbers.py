@@ -129,3 +129,12 @@ def test_a_figure_of_a_lecture_may_be_any_finite_number(tmp_path):
     path.write_text(document(place, 1e308), encoding="utf-8")
     assert call("report", str(path), "-o", str(tmp_path / "x.md"))[0] == 0
     assert "1e+308" in (tmp_path / "x.md").read_text(encoding="utf-8")
+
+
+def test_names_of_lectures_are_harmless_in_errors_too(tmp_path):
+    folder = tmp_path / ".lecturecheck" / "runs"
+    folder.mkdir(parents=True)
+    text = document((0, "run", "lecture"), "\x1b[2Jnuts\x07.md")
+    (folder / "20260105T060000Z-aaaaaa.json").write_text(text, encoding="utf-8")
+    status, err = call("show", "nuts.md", "--root", str(tmp_path))
+    assert (status, err) == (2, f"lecturecheck: {folder}: no kept session has run 'nuts.md'; perhaps nuts\\x07.md\n")

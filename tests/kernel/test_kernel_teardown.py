@@ -12,6 +12,7 @@ from benches import messages, run_to_limit
 from pytest_lecturecheck.cell_run import CellStatus
 from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
 
 SLEEPER = "import time; time.sleep(600)"
 IN_NEW_SESSION = f"""
@@ -91,19 +92,24 @@ def test_whatever_the_end_nothing_is_alive(bench, end, seconds, outcome):
     assert marked_processes() == []
 
 
-def test_a_child_that_forks_on_is_killed_with_all_its_kin(bench):
+@pytest.mark.parametrize("cap", [AUTOMATIC_CAP, NO_LIMIT], ids=["capped", "uncapped"])
+def test_a_child_that_forks_on_for_ever_is_killed_with_all_its_kin(bench, tmp_path, cap):
+    (tmp_path / "go").touch()
     code = """
     import os, time
     if os.fork() == 0:
-        for _ in range(200):
+        while os.path.exists("go"):
             if os.fork():
                 time.sleep(0.02)
                 os._exit(0)
-        time.sleep(600)
+        os._exit(0)
     """
-    run = bench.run("import warnings\nwarnings.simplefilter('ignore')", code)
+    try:
+        run = bench.run("import warnings\nwarnings.simplefilter('ignore')", code, memory_cap_bytes=cap)
+        assert marked_processes() == []
+    finally:
+        (tmp_path / "go").unlink()
     assert run.outcome is Outcome.COMPLETED
-    assert marked_processes() == []
 
 
 def test_files_of_a_run_are_removed(bench, tmp_path, monkeypatch):
@@ -125,3 +131,15 @@ def test_descriptors_do_not_pile_up(bench):
     while len(list(Path("/proc/self/fd").iterdir())) > before:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_of_many_processes_that_were_left_the_first_are_named(bench):
+    code = """
+    import subprocess
+    left = [subprocess.Popen(["sleep", "600"]) for _ in range(13)]
+    """
+    run = bench.run("import warnings\nwarnings.simplefilter('ignore')", code)
+    found = [text for text in messages(run) if "running" in text]
+    assert len(found) == 11
+    assert found[-1] == "left 3 more processes running; they were killed"
+    assert marked_processes() == []
