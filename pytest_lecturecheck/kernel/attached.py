@@ -108,7 +108,12 @@ class Attached:
         """Take note of the counters of OOM kills, and have the footprint watched from now on if there is a cap."""
         self._oom_before = ports.oom_counters(self._group_folder)
         if self.cap is not None:
-            self._watchdog = asyncio.ensure_future(watch(self.cap, self.probe, ports.available_memory, self.stop))
+            watching = watch(self.cap, self.probe, ports.available_memory, self.stop, self._has_left_group)
+            self._watchdog = asyncio.ensure_future(watching)
+
+    def _has_left_group(self) -> bool:
+        group = self.kernel.group
+        return group is not None and not self.has_ended and group.has_lost(self.kernel.pid)
 
     def stop(self) -> None:
         """Kill it because of its memory."""

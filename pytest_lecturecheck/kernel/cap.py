@@ -62,7 +62,13 @@ class Cap:
         return "watchdog" if self.group is None else f"cgroup v{self.group.version}"
 
 
-async def watch(cap: Cap, probe: Probe, available_memory: Callable[[], int | None], kill: Callable[[], None]) -> None:
+async def watch(
+    cap: Cap,
+    probe: Probe,
+    available_memory: Callable[[], int | None],
+    kill: Callable[[], None],
+    has_left_group: Callable[[], bool] = lambda: False,
+) -> None:
     """
     Watch the footprint of a run, and kill it when it exceeds its cap; ends with the kill or by cancellation.
 
@@ -75,9 +81,11 @@ async def watch(cap: Cap, probe: Probe, available_memory: Callable[[], int | Non
         probe: measures the run.
         available_memory: what the machine can give now, in bytes.
         kill: stops the run's processes at once.
+        has_left_group: whether the kernel runs outside its group by now, which takes privileges that lectures in
+            containers often have.
     """
     floor_bytes = _LEAST_RESERVE_BYTES // 4
-    rounds_left = 0
+    rounds_left = rounds_outside = 0
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         rounds_left -= 1
@@ -85,7 +93,11 @@ async def watch(cap: Cap, probe: Probe, available_memory: Callable[[], int | Non
         if snapshot is None:
             continue
         # Where a group holds the cap, the group decides: it does not charge the library files that others use as well.
-        exceeded = cap.group is None and not cap.holder and snapshot.footprint_bytes > cap.limit_bytes
+        exceeded = not cap.holder and snapshot.footprint_bytes > cap.limit_bytes
+        if exceeded and cap.group is not None:
+            # Seen twice: a kernel that the group has just killed leaves it as well.
+            rounds_outside = rounds_outside + 1 if has_left_group() else 0
+            exceeded = rounds_outside > 1
         if not exceeded and rounds_left <= 0:
             available = available_memory()
             rounds_left = _rounds_to_next_look(available)

@@ -42,6 +42,12 @@ class MemoryGroup:
         text = _read(f"{self.folder}/cgroup.procs") or ""
         return [int(word) for word in text.split() if word.isdigit()]
 
+    def has_lost(self, pid: int, *, proc_root: Path = Path("/proc")) -> bool:
+        """Tell whether a process lives outside the group; one that is ending has no memory any more, and is nowhere."""
+        # The second field of statm, resident pages; see proc(5).
+        resident = (_read(proc_root / str(pid) / "statm") or "0 0").split()[1]
+        return resident != "0" and pid not in self.pids()
+
     def oom_kill_count(self) -> int:
         """Give the number of processes that were killed in the group for want of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"  # noqa: PLR2004 - the version's number

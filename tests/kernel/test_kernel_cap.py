@@ -11,6 +11,27 @@ CAP = 200_000_000
 GREEDY = "held = bytearray(b'1') * 600_000_000\nimport time\ntime.sleep(600)"
 
 
+# Root of a container may often write to the groups above its own, and so leave that.
+FLIGHT = """
+import contextlib, os, pathlib
+for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+    _, names, place = line.split(":", 2)
+    if "/lecturecheck-" in place:
+        group = pathlib.Path("/sys/fs/cgroup", *(["memory"] if names else []), place.strip("/"))
+        with contextlib.suppress(OSError):
+            group.parent.joinpath("cgroup.procs").write_text(str(os.getpid()))
+            print("left")
+"""
+
+
+def test_a_lecture_that_leaves_its_group_is_still_held_to_its_cap(bench):
+    run = bench.measure(FLIGHT, GREEDY, memory_cap_bytes=CAP)
+    assert run.outcome is Outcome.DIED
+    has_left = (run.cells[0].output_extract or "").strip() == "left"
+    kind = CauseKind.STOPPED_AT_CAP if has_left or run.cap_method == "watchdog" else CauseKind.OOM_KILLED
+    assert diagnose(run.evidence).kind is kind
+
+
 def test_a_lecture_at_its_cap_is_stopped_and_the_cap_is_named(bench):
     run = bench.measure("x = 1", GREEDY, memory_cap_bytes=CAP)
     assert run.outcome is Outcome.DIED
