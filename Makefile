@@ -38,8 +38,9 @@ demo: $(VENV)/.installed-fixtures
 	exit $$status
 
 # Two at a time: most of it waits for kernels. The tests of a file share sessions, and so stay together.
+# In order of the folders: acceptance, which takes longest, begins, and no long file is left to one worker at the end.
 test: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slurm" $(ARGS)
 
 test-slurm: $(VENV)/.installed-tests
 	@status=0; \
