@@ -24,6 +24,7 @@ from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.leasing import Held, LeaseDesk
+from pytest_lecturecheck.metric import Method, Metric
 from pytest_lecturecheck.options import Mode, SessionSettings
 from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.remembering import FailureMemory
@@ -50,6 +51,21 @@ _HINT_TEXT: Final = (
     "the page says that it was built with a GPU (_admonition/gpu.md) and runs on the CPU here; `gpu: required` under "
     "`lecturecheck:` in its front matter leaves it out where there is none, `gpu: cpu` says that this is meant"
 )
+
+
+def unused_gpu_finding(run: Run, gpu: GpuNeed | None) -> Finding | None:
+    """Tell that a lecture of a GPU came to its end without one: libraries go on on the CPU, and all is green."""
+    used = run.measured(Metric.GPU_USED)
+    if gpu not in _NEEDS_GPU or run.outcome is not Outcome.COMPLETED:
+        return None
+    # A range that begins at 0 says that processes cannot be told apart, not that there was no memory.
+    if used is None or used.value > 0 or used.method is Method.BRACKET or run.measured(Metric.GPU_LIVE) is not None:
+        return None
+    message = (
+        f"the lecture {_NEEDS_GPU[gpu]}, and none of its processes was seen with memory of one: it may have run on the "
+        "CPU"
+    )
+    return Finding(kind=FindingKind.GPU, message=message, fails_when_strict=True)
 
 
 def under(limit: ItemLimit | None, seconds: float, settings: RunSettings) -> RunSettings:
@@ -293,6 +309,8 @@ class LectureRunner:
         )
         run = self._shown(replace(found, company=held.company))
         self._chronicle.end(lecture.name, run.outcome.value)
+        if (unused := unused_gpu_finding(run, settings.gpu)) is not None:
+            run = replace(run, findings=(*run.findings, unused))
         if held.warning:
             finding = Finding(kind=FindingKind.LEASE, message=held.warning)
             run = replace(run, findings=(*run.findings, finding))

@@ -24,6 +24,13 @@ _UNSEEN: Final = re.compile(r"^(?:(?P<thread>Exception in thread )|Task exceptio
 _LAST_LINE: Final = re.compile(
     r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
 )
+# JAX (two versions, and its plugins), PyTorch and TensorFlow where they go on without the GPU that is there.
+_FALLS_BACK: Final = re.compile(
+    r"(?P<text>An NVIDIA GPU may be present on this machine, but|(?:CUDA|ROCm|GPU) backend failed to initialize"
+    r"|Jax plugin configuration error: |CUDA initialization: |Cannot dlopen some GPU libraries)"
+)
+# The same where they have seen none, which on a machine without one is no news.
+_HAS_NONE: Final = re.compile(r"(?P<text>No GPU/TPU found, falling back to CPU|Could not find cuda drivers)")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 _NO_CHANGE: Final = "changed nothing, all was there"
@@ -127,6 +134,7 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
         yield Finding(kind=FindingKind.KERNEL, message=message, **place)
     if not cell.expects_error and not raised:
         yield from _unseen_errors(output, place)
+    yield from _gpu_fallback(output, place)
     if is_cut:
         yield Finding(
             kind=FindingKind.OUTPUT_CUT, message="the cell's text output was long; its middle is not kept", **place
@@ -143,6 +151,15 @@ def _unseen_errors(output: str, place: dict[str, Any]) -> Iterator[Finding]:
         thing = "thread" if where["thread"] else "task of asyncio"
         message = f"an error ended a {thing} and was only printed{what}"
         yield Finding(kind=FindingKind.THREAD, message=message, fails_when_strict=True, **place)
+
+
+def _gpu_fallback(output: str, place: dict[str, Any]) -> Iterator[Finding]:
+    """Find the warnings with which a library goes on on the CPU: the figures are then those of another device."""
+    for pattern, is_fault in ((_FALLS_BACK, True), (_HAS_NONE, False)):
+        if match := pattern.search(output):
+            line = output[match.start() :].split("\n", 1)[0].strip()
+            message = f"a library goes on on the CPU and not on a GPU: {_cut(line, _COMMAND_CHARS)!r}"
+            yield Finding(kind=FindingKind.GPU, message=message, fails_when_strict=is_fault, **place)
 
 
 def _shell_findings(command: str, code: int, output: str, place: dict[str, Any]) -> Iterator[Finding]:

@@ -148,6 +148,38 @@ def test_a_peak_that_is_largely_mapped_files(mapped_bytes, peak_bytes, is_told):
     assert messages == [text] * is_told
 
 
+PLAIN_JAX = (
+    "An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not installed. Falling back to cpu."
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "line", "is_fault"),
+    [
+        (
+            f"WARNING:2026-01-01 10:00:00,1:jax._src.xla_bridge:808: {PLAIN_JAX}\n42\n",
+            PLAIN_JAX,
+            True,
+        ),
+        (
+            "CUDA backend failed to initialize: Found CUDA version 12010 (Set TF_CPP_MIN_LOG_LEVEL=0 for more info.)",
+            "CUDA backend failed to initialize: Found CUDA version 12010 (Set TF_CPP_MIN_LOG_LEVEL=0 for more info.)",
+            True,
+        ),
+        ("x.py:1: UserWarning: CUDA initialization: old driver", "CUDA initialization: old driver", True),
+        (
+            "WARNING:absl:No GPU/TPU found, falling back to CPU. (Set ...)",
+            "No GPU/TPU found, falling back to CPU. (Set ...)",
+            False,
+        ),
+    ],
+)
+def test_a_library_that_goes_on_on_the_cpu(output, line, is_fault):
+    (finding,) = cell_findings(CELL, reply(), is_cut=False, raised=False, output=output)
+    assert finding.message == f"a library goes on on the CPU and not on a GPU: {line!r}"
+    assert (finding.kind, finding.fails_when_strict) == (FindingKind.GPU, is_fault)
+
+
 def test_threads_of_earlier_cells():
     threads = {1: [("worker", 1)], 2: [("worker", 1), ("kernel's", 0)], 3: [("worker", 1)]}
     (finding,) = thread_findings(3, threads)

@@ -1,0 +1,46 @@
+"""A lecture that says that it needs a GPU and was not seen on one."""
+
+import pytest
+
+from pytest_lecturecheck.finding import FindingKind
+from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.running import unused_gpu_finding
+from pytest_lecturecheck.settings import GpuNeed
+
+LIVE = Measurement(metric=Metric.GPU_LIVE, value=0, method=Method.AGENT, source="JAX on cuda:0")
+
+
+def used(value, method=Method.SAMPLED, high=None):
+    return Measurement(metric=Metric.GPU_USED, value=value, method=method, high=high, source="NVML")
+
+
+def run(*readings, outcome=Outcome.COMPLETED):
+    found = {reading.metric: reading for reading in readings}
+    return Run(lecture="a.md", platform="linux-x86_64-tesla_t4", outcome=outcome, readings=found)
+
+
+def test_it_may_have_run_on_the_cpu():
+    finding = unused_gpu_finding(run(used(0)), GpuNeed.REQUIRED)
+    assert finding.message == (
+        "the lecture needs a GPU, and none of its processes was seen with memory of one: it may have run on the CPU"
+    )
+    assert (finding.kind, finding.fails_when_strict) == (FindingKind.GPU, True)
+    assert "tells of a GPU in its output, and" in unused_gpu_finding(run(used(0)), GpuNeed.NARRATIVE).message
+
+
+@pytest.mark.parametrize(
+    ("found", "gpu"),
+    [
+        (run(used(0)), None),
+        (run(used(0)), GpuNeed.CPU),
+        (run(used(1)), GpuNeed.REQUIRED),
+        (run(used(0), LIVE), GpuNeed.REQUIRED),
+        (run(used(0, Method.BRACKET, 4000)), GpuNeed.REQUIRED),
+        (run(Unavailable(metric=Metric.GPU_USED, reason="no library")), GpuNeed.REQUIRED),
+        (run(used(0), outcome=Outcome.DIED), GpuNeed.REQUIRED),
+        (run(), GpuNeed.REQUIRED),
+    ],
+)
+def test_nothing_is_said_where_that_is_not_known(found, gpu):
+    assert unused_gpu_finding(found, gpu) is None
