@@ -1,4 +1,4 @@
-"""Runs of pytest with lectures, in processes of their own, and what they came to."""
+"""Runs of pytest with lectures, with real kernels, and what they came to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import psutil
+from in_process import run_in_process
 
 CASES = Path(__file__).parent.parent / "cases"
 PLATFORM = "linux-x86_64-cpu"
@@ -120,39 +121,46 @@ class Desk:
         return self.write(f"lecture-budgets/{platform}.toml", head + "\n".join(entries))
 
     def pytest(
-        self, *args: str, cwd: str = ".", timeout: float = 900, before: Sequence[str] = (), **variables: str
+        self, *args: str, cwd: str = ".", apart: bool = False, before: Sequence[str] = (), **variables: str
     ) -> Session:
-        """Run pytest to its end; the label of the platform is fixed, so that budgets hold wherever this runs."""
+        """
+        Run pytest to its end; the label of the platform is fixed, so that budgets hold wherever this runs.
+
+        Args:
+            *args: arguments of pytest.
+            cwd: the working folder, below this one.
+            apart: in a process of its own. So are sessions with workers, with a limit of pytest-timeout, or with a
+                command before them; all others run in this process.
+            before: words of a command that starts pytest.
+            **variables: of the environment.
+        """
         report, junit = self.folder / "report.json", self.folder / "junit.xml"
         for left in (report, junit):
             left.unlink(missing_ok=True)
         # The tests' own plugins have no part in a user's session, and take a second to load.
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "no:hypothesispytest",
-            f"--lecture-platform={PLATFORM}",
-            f"--lecture-report={report}",
-        ]
-        done = subprocess.run(
-            [*before, *command, *args],
-            cwd=self.folder / cwd,
-            env=session_environment(**{"XDG_RUNTIME_DIR": str(self.runtime), **variables}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            timeout=timeout,
-            check=False,
-        )
+        given = ["-p", "no:hypothesispytest", f"--lecture-platform={PLATFORM}", f"--lecture-report={report}", *args]
+        environment = session_environment(**{"XDG_RUNTIME_DIR": str(self.runtime), **variables})
+        if apart or before or any(argument.startswith(("-n", "--timeout")) for argument in args):
+            done = subprocess.run(
+                [*before, sys.executable, "-m", "pytest", *given],
+                cwd=self.folder / cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                timeout=900,
+                check=False,
+            )
+            code, text = done.returncode, done.stdout
+        else:
+            code, text = run_in_process(given, folder=self.folder / cwd, environment=environment)
         runs: dict[str, list[dict]] = {}
         if report.exists():
             for item in json.loads(report.read_text(encoding="utf-8"))["runs"]:
                 runs.setdefault(item["run"]["lecture"], []).append(item)
         document = ET.parse(junit).getroot() if junit.exists() else None
-        return Session(code=done.returncode, text=done.stdout, runs=runs, junit=document)
+        return Session(code=code, text=text, runs=runs, junit=document)
 
     def node_ids(self, *args: str) -> list[str]:
         """Collect only, and give the node ids."""

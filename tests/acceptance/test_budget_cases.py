@@ -74,7 +74,7 @@ def test_bad_numbers_stop_the_session_with_one_list(own_desk):
     for number, (name, line) in enumerate(zip(BAD_LIMITS, lines, strict=True)):
         key = rf'lectures\."{name}\.ipynb"\.peak_footprint\.limit'
         assert re.match(rf"{place} line {5 + 3 * number}: {key}: ", line), line
-    german = own_desk.pytest("--lecture-budget", ".", LC_ALL="de_DE.UTF-8")
+    german = own_desk.pytest("--lecture-budget", ".", LC_ALL="de_DE.UTF-8", apart=True)
     assert (german.code, german.text) == (4, session.text)
 
 

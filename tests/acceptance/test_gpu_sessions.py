@@ -53,7 +53,7 @@ class Card:
     def pytest(self, *args, **variables):
         self.reset()
         label = "--lecture-platform=linux-x86_64-tesla_t4"
-        return self.desk.pytest(label, "--lecture-exclude=card.txt", *args, **self.variables, **variables)
+        return self.desk.pytest(label, "--lecture-exclude=card.txt", *args, apart=True, **self.variables, **variables)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_card_that_cannot_be_used_is_told_of_once(card):
     card.desk.notebook("plain.ipynb", "x = 1")
     card.reset()
     card.script.write_text("error nvmlInit_v2 9\n")
-    session = card.desk.pytest("--lecture-budget", **card.variables)
+    session = card.desk.pytest("--lecture-budget", apart=True, **card.variables)
     assert session.outcomes() == {"passed": 1}
     assert "devices" not in session.run("plain.ipynb")
 

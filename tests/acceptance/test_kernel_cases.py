@@ -112,7 +112,7 @@ def test_a_flood_does_not_grow_pytest(own_desk):
             print(f"{run.lecture} {int(peak_kib) // 1024} MiB")
         """,
     )
-    session = own_desk.pytest("--lecture-budget", "-s", "flood.ipynb", "pictures.ipynb")
+    session = own_desk.pytest("--lecture-budget", "-s", "flood.ipynb", "pictures.ipynb", apart=True)
     assert session.outcomes() == {"passed": 2}
     peaks = {name: int(size) for name, size in re.findall(r"(\w+)\.ipynb (\d+) MiB", session.text)}
     # 400 MB of text and 400 MB of pictures went by. Single messages of 10 MB are in memory several times, and some more
