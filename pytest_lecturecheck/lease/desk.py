@@ -247,9 +247,15 @@ class Desk:
             os.utime(self._folder / _BELL)
 
     def admissions(self, after: int = 0) -> list[Admission]:
-        """Give the journal's admissions of a higher number than ``after``."""
-        found = (parse_admission(line) for line in self._journal_lines(_MOST_BYTES))
-        return [item for item in found if item is not None and item.number > after]
+        """Give the journal's admissions of a higher number than ``after``, oldest first."""
+        found: list[Admission] = []
+        # Numbers only grow. Each lecture asks for the last few, and the journal is thousands of lines long.
+        for line in reversed(self._journal_lines(_MOST_BYTES)):
+            item = parse_admission(line)
+            if item is not None and item.number <= after:
+                break
+            found += [item] if item is not None else []
+        return found[::-1]
 
     def admission_count(self) -> int:
         """Give the number of the last admission."""
