@@ -234,4 +234,6 @@ def _doing(item: Interrupted) -> str:
     if item.cell_number is not None:
         place = f" (line {item.line})" if item.line is not None else ""
         return f"running code cell {item.cell_number}{place}"
-    return "between cells or ending" if item.kernel_pid is not None else "starting its kernel"
+    if item.kernel_pid is None:
+        return "starting its kernel"
+    return "between cells or ending" if item.has_begun else "waiting for its kernel to be ready"

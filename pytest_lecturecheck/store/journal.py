@@ -125,6 +125,7 @@ class Interrupted:
         variant: name of the cohort where it was one of several kernels, or an empty string.
         waits_for: what it was waiting for before its kernel could start, or an empty string.
         last_lecture: the lecture that had ended last, or an empty string.
+        has_begun: whether a code cell of the lecture had been started.
         cell_number: the code cell that was running, or ``None``.
         line: its line in the lecture's file, or ``None``.
         kernel_pid: process id of the kernel, or ``None``.
@@ -142,6 +143,7 @@ class Interrupted:
     variant: str = ""
     waits_for: str = ""
     last_lecture: str = ""
+    has_begun: bool = False
     cell_number: int | None = None
     line: int | None = None
     kernel_pid: int | None = None
@@ -237,6 +239,7 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
             lecture |= {"pid": line.get("pid"), "waits": None}
         elif event == Event.CELL:
             lecture |= {"cell": line.get("cell"), "line": line.get("line")}
+            lecture["has_begun"] = _whole(line, "cell") is not None
         elif event == Event.CELL_END:
             lecture |= {"cell": None, "line": None}
         elif event == Event.READING:
@@ -252,6 +255,7 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
         variant=_text(lecture, "variant"),
         waits_for=_text(lecture, "waits"),
         last_lecture=last_lecture,
+        has_begun=lecture.get("has_begun") is True,
         cell_number=_whole(lecture, "cell"),
         line=_whole(lecture, "line"),
         kernel_pid=_whole(lecture, "pid"),

@@ -168,7 +168,9 @@ def test_the_state_says_all_that_is_known_and_is_harmless_on_a_terminal():
     )
     text = render_state(state)
     assert "\x1b" not in text
-    assert text.endswith(".md was between cells or ending, footprint 1 GiB at the last entry, peak 1 GiB, cap 2 GiB")
+    figures = "footprint 1 GiB at the last entry, peak 1 GiB, cap 2 GiB"
+    assert text.endswith(f".md was waiting for its kernel to be ready, {figures}")
+    assert render_state(replace(state, has_begun=True)).endswith(f".md was between cells or ending, {figures}")
 
 
 # -- sessions of pytest -----------------------------------------------------------------------------------------------

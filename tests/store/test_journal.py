@@ -106,6 +106,7 @@ def test_the_last_lines_say_what_was_going_on(folder):
         session="s",
         worker="gw0",
         lecture="a.md",
+        has_begun=True,
         cell_number=2,
         line=20,
         kernel_pid=77,
