@@ -23,6 +23,7 @@ from pytest_lecturecheck.kernel.agent import KEY
 from pytest_lecturecheck.kernel.launch import Kernel
 from pytest_lecturecheck.kernel.lecture_figures import ReportedFigures
 from pytest_lecturecheck.kernel.outputs import BoundedText
+from pytest_lecturecheck.kernel.quiet import HarmlessLog
 from pytest_lecturecheck.kernel.wire import receive
 from pytest_lecturecheck.kernel.words import clean_words
 
@@ -97,6 +98,7 @@ class LectureClient(NotebookClient):
     def __init__(self, document: Any, kernel: Kernel, *, keep_outputs: bool = False) -> None:
         """Create the channels; :meth:`connect` opens them."""
         super().__init__(document, km=kernel.manager, record_timing=False, store_widget_state=keep_outputs)
+        self.log = HarmlessLog()
         if not keep_outputs:
             # nbclient's output widgets write into the stored state of a widget, which is there only where it is stored.
             self.widget_state = collections.defaultdict(dict)

@@ -1,15 +1,16 @@
-"""Keeps jupyter_client from logging what it also raises."""
+"""What jupyter_client and nbclient log: nothing that is also raised, and the words of lectures harmless."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 _LOGGER: Final = "traitlets"
 """Where jupyter_client logs to outside an application."""
 _MODULES: Final = frozenset({"launcher", "manager"})
+_LOG_CHARS: Final = 1000
 
 
 @contextmanager
@@ -27,6 +28,30 @@ def quiet_failures() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(one)
+
+
+class HarmlessLog(logging.LoggerAdapter[logging.Logger]):
+    """
+    A log on one line for each record, without control characters or commands to GitHub's runner.
+
+    nbclient logs messages of a kind that it does not know as they come; pytest shows that of failed lectures.
+    """
+
+    def __init__(self) -> None:
+        """Write to where jupyter_client does."""
+        super().__init__(logging.getLogger(_LOGGER), {})
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Write one record."""
+        if self.isEnabledFor(level):
+            text = str(msg) % args if args else str(msg)
+            # A traceback has the lecture's words in lines of its own; what is said of the error has to do.
+            super().log(level, "%s", _harmless(text), stacklevel=2, **{**kwargs, "exc_info": None})
+
+
+def _harmless(text: str) -> str:
+    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:_LOG_CHARS])
+    return shown.replace("##[", "# #[")
 
 
 class _Filter(logging.Filter):

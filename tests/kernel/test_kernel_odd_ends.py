@@ -34,3 +34,14 @@ def test_a_cell_that_the_kernel_did_not_run_is_a_failure(bench):
 def test_what_a_lecture_puts_into_the_agents_place_does_no_harm(bench):
     run = bench.run("get_ipython().kernel.finish_metadata = lambda p, m, r: {'lecturecheck': 5}", "1")
     assert [cell.status for cell in run.cells] == [CellStatus.OK, CellStatus.OK]
+
+
+def test_messages_that_nobody_knows_are_logged_on_one_line_without_controls(bench, caplog):
+    run = bench.run(
+        "kernel = get_ipython().kernel\n"
+        "kind = chr(27) + '[31m' + chr(10) + '::error::##[error]'\n"
+        "kernel.session.send(kernel.iopub_socket, kind, content={}, parent=kernel.get_parent())"
+    )
+    assert run.outcome is Outcome.COMPLETED
+    assert caplog.messages == [r"unhandled iopub msg: \x1b[31m\n::error::# #[error]"]
+    assert caplog.records[0].pathname.endswith("client.py")
