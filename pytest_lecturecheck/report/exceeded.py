@@ -8,7 +8,7 @@ from typing import Final
 from pytest_lecturecheck.budget import LectureBudget
 from pytest_lecturecheck.cell_run import CellRun
 from pytest_lecturecheck.figure import format_figure, format_figure_range, format_figures_apart
-from pytest_lecturecheck.metric import Metric, Unit
+from pytest_lecturecheck.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import (
     NO_FIGURE,
@@ -23,7 +23,9 @@ from pytest_lecturecheck.report.figures import (
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line, wrap
-from pytest_lecturecheck.units import format_fraction, format_size
+from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.units import format_duration, format_fraction, format_size
 from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
 
 _EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
@@ -42,6 +44,8 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
         lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
         lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
+    if Metric.PEAK_FOOTPRINT in exceeded:
+        lines += _section(paint, "Beside the footprint", _bullets(list(beside_footprint(entry.run)), width, indent))
     lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
     lines += _section(paint, "What to do", _bullets(cures(entry), width, indent))
     changes = list(changes_since_recording(entry))
@@ -51,8 +55,48 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     return lines + _section(paint, "Changed since the budget was recorded", _bullets(shown, width, indent))
 
 
+def beside_footprint(run: Run) -> Iterator[str]:
+    """
+    Say what the resident size, the compressor and the swap have to do with a footprint, where they differ from it.
+
+    Where a system compresses and swaps, the resident size is highest at another moment than the footprint is.
+    """
+    footprint, rss = run.measured(Metric.PEAK_FOOTPRINT), run.measured(Metric.PEAK_RSS)
+    if footprint is None or rss is None or format_size(footprint.value) == format_size(rss.value):
+        return
+    yield f"peak RSS of the kernel: {rss.text}"
+    highest = _highest_moments(run)
+    if highest is not None:
+        held, resident = highest
+        yield (
+            f"highest samples: footprint {format_size(held.footprint_bytes or 0)} at {format_duration(held.seconds)} "
+            f"of the run, RSS of the kernel {format_size(resident.rss_bytes or 0)} at "
+            f"{format_duration(resident.seconds)}"
+        )
+    for metric in (Metric.PEAK_COMPRESSED, Metric.PEAK_SWAP):
+        found = run.readings.get(metric)
+        # Context of the machine stands in the reason; a plain zero says nothing.
+        if found is not None and not (isinstance(found, Measurement) and not found.value):
+            yield f"{metric.label}: {one_line(found.text)}"
+
+
+def _highest_moments(run: Run) -> tuple[MemorySample, MemorySample] | None:
+    """Give the samples with the highest footprint and with the highest resident size, where these are apart."""
+    whole = [item for item in run.timeline if item.footprint_bytes is not None and item.rss_bytes is not None]
+    if not whole:
+        return None
+    held = max(whole, key=lambda item: item.footprint_bytes or 0)
+    resident = max(whole, key=lambda item: item.rss_bytes or 0)
+    return None if held is resident else (held, resident)
+
+
 def cures(entry: Entry) -> list[str]:
-    """Say what to do where what was exceeded is a budget: a limit that was set by hand is kept by recording."""
+    """Say what to do where a budget is exceeded or missing: a limit that was set by hand is kept by recording."""
+    if entry.budget is None and entry.verdict.failed and entry.verdict.kind is VerdictKind.NO_BUDGET:
+        lecture = one_line(entry.run.lecture)
+        # How many kernels, or which lectures at once, only the options of this session say.
+        how = "the same with --lecture-record" if entry.run.variant else f"pytest --lecture-record {lecture}"
+        return [f"{how} on this platform ({one_line(entry.run.platform)}), and commit the budget file"]
     if entry.budget is None or not entry.is_over:
         return []
     over = [item.metric for item in entry.verdict.comparisons if item.kind is VerdictKind.OVER]
@@ -236,7 +280,11 @@ def _mark(cell: CellRun | None, focus: CellRun | None) -> Field:
 
 
 def _methods(entry: Entry, width: int, indent: str) -> list[str]:
-    return [row for text in _method_texts(entry) for row in wrap(text, width, first=indent, rest=indent + "  ")]
+    return [
+        row
+        for text in dict.fromkeys(_method_texts(entry))
+        for row in wrap(text, width, first=indent, rest=indent + "  ")
+    ]
 
 
 def _method_texts(entry: Entry) -> Iterator[str]:

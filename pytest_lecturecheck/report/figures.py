@@ -16,7 +16,7 @@ from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.run import Run
-from pytest_lecturecheck.units import format_size
+from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import FigureComparison, VerdictKind
 
 NO_FIGURE: Final = "-"
@@ -47,7 +47,7 @@ def method_text(measured: Measurement) -> str:
     """Say how a figure was had (``exact (VmHWM), within 256 KiB``)."""
     text = measured.method.value
     if measured.interval_seconds:
-        text += f" every {measured.interval_seconds * 1000:.3g} ms"
+        text += f" every {_interval_text(measured.interval_seconds)}"
     if measured.method is Method.SAMPLED:
         text += ", a lower bound"
     if measured.source:
@@ -55,6 +55,10 @@ def method_text(measured: Measurement) -> str:
     if measured.tolerance:
         text += f", within {measured.metric.format_value(measured.tolerance)}"
     return text
+
+
+def _interval_text(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else format_duration(seconds)
 
 
 def figures_text(entry: Entry) -> str:

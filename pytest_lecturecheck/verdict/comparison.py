@@ -228,5 +228,6 @@ def _rss_aside(run: Run, metric: Metric) -> str:
     rss, footprint = run.measured(Metric.PEAK_RSS), run.measured(Metric.PEAK_FOOTPRINT)
     if metric is not Metric.PEAK_FOOTPRINT or rss is None or footprint is None:
         return ""
-    shown = format_size(rss.value)
-    return "" if shown == format_size(footprint.value) else f"; peak RSS of the kernel {shown}"
+    same = format_size(rss.value) == format_size(footprint.value)
+    at_least = "at least " if rss.method.is_lower_bound else ""
+    return "" if same else f"; peak RSS of the kernel {at_least}{format_size(rss.value)}"

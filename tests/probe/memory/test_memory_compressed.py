@@ -3,6 +3,7 @@
 import asyncio
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from pytest_lecturecheck.platform import Machine
 from pytest_lecturecheck.probe.memory._darwin import DarwinSource
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
 from pytest_lecturecheck.probe.memory._source import ProcessReading
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.exceeded import beside_footprint
+from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.units import GIB, parse_size
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
@@ -106,9 +110,36 @@ def test_the_verdict_goes_by_the_footprint(run):
     needs, over = verdict.headline.split("; peak footprint ")
     assert needs == (
         "needs at least 89.9 GiB (peak footprint, sampled, a lower bound, in code cell 1, line 7), declared 22.4 GiB "
-        "(24 GB); peak RSS of the kernel 45.2 GiB"
+        "(24 GB); peak RSS of the kernel at least 45.2 GiB"
     )
     assert over == ("at least 89.9 GiB, limit 55.9 GiB: 34 GiB over (+61 %), in code cell 1, line 7; limit set by hand")
+
+
+def test_a_failure_shows_both_sizes_with_their_moments_and_swap_as_context(run):
+    verdict = judge(run, BUDGET, Policy())
+    assert verdict.kind is VerdictKind.OVER
+    rows = render_failure(Entry(run=run, verdict=verdict, budget=BUDGET), width=200).split("\n")
+    start = rows.index("Beside the footprint")
+    assert rows[start + 1 : start + 8] == [
+        "  peak RSS of the kernel: >= 45.2 GiB",
+        "  highest samples: footprint 89.9 GiB at 1 min 00 s of the run, RSS of the kernel 45.2 GiB at 1 min 30 s",
+        "  peak compressed memory: >= 75.7 GiB",
+        f"  peak swap: {run.reading(Metric.PEAK_SWAP).text}",
+        "",
+        "How the figures were had",
+        "  peak footprint: sampled every 30 s, a lower bound (phys_footprint)",
+    ]
+
+
+def test_two_limits_of_one_figure_say_once_how_it_was_had(run):
+    verdict = judge(run, BUDGET, Policy(declared_memory_bytes=DECLARED))
+    text = render_failure(Entry(run=run, verdict=verdict, budget=BUDGET), width=200)
+    assert text.count("sampled every 30 s") == 1
+
+
+def test_one_size_for_both_says_nothing_beside_it(run):
+    same = {**run.readings, Metric.PEAK_RSS: replace(run.readings[Metric.PEAK_FOOTPRINT], metric=Metric.PEAK_RSS)}
+    assert list(beside_footprint(replace(run, readings=same))) == []
 
 
 def test_the_cap_goes_by_the_footprint(mac):
