@@ -75,9 +75,11 @@ class KernelLoop:
     def _start(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             # zmq cannot use the proactor loop, which is the default on Windows.
-            self._loop = asyncio.SelectorEventLoop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="lecturecheck-kernels", daemon=True)
-            self._thread.start()
+            loop = asyncio.SelectorEventLoop()
+            thread = threading.Thread(target=loop.run_forever, name="lecturecheck-kernels", daemon=True)
+            thread.start()
+            # Known once it runs: an interruption before leaves nothing that a later run would wait for.
+            self._loop, self._thread = loop, thread
         return self._loop
 
     def _wait(self, job: _Job[Any]) -> None:
