@@ -157,9 +157,13 @@ class Closing:
             return self._written
         lines = render_summary(self._entries, width=width, colour=colour, verbosity=verbosity, encoding=encoding)
         if self._settings.mode is Mode.RECORD:
-            from pytest_lecturecheck.report.budget_diff import render_changes  # noqa: PLC0415 - only to record
+            from pytest_lecturecheck.report.budget_diff import (  # noqa: PLC0415 - only to record
+                render_changes,
+                render_unrecorded,
+            )
 
             lines += ["", *render_changes(self._changes, width=width, colour=colour)]
+            lines += render_unrecorded([entry.run for entry in self._entries], width=width)
         return [*lines, *([""] if self._written else []), *self._written]
 
 

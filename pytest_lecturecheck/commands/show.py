@@ -60,7 +60,8 @@ def _find(wanted: str, known: list[str], where: str) -> str:
     if found:
         msg = f"{wanted!r} may be any of {', '.join(found)}; write more of its path"
         raise LectureCheckError(msg)
-    near = difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5) or known[:_NEAR]
-    rest = f"; perhaps {', '.join(near)}" if near else ""
+    near = difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5)
+    more = f" and {len(known) - _NEAR} more" if len(known) > _NEAR else ""
+    rest = f"; perhaps {', '.join(near)}" if near else f"; there are {', '.join(known[:_NEAR])}{more}" if known else ""
     msg = f"{where}: no kept session has run {wanted!r}{rest}"
     raise LectureCheckError(msg)

@@ -12,9 +12,12 @@ from pytest_lecturecheck.report.figures import NO_FIGURE, join_figures, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
+from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.units import format_fraction
 
 _INDENT: Final = "  "
+_NOT_BAD: Final = frozenset({Outcome.COMPLETED, Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
+_NAMED: Final = 5
 _COLUMNS: Final = (
     Column(title="metric", shrink_to=8),
     Column(title="limit"),
@@ -50,6 +53,23 @@ def render_changes(changes: Sequence[Change], *, width: int = 80, colour: bool =
     if figures:
         lines += [*_figure_lines(figures, width, paint), ""]
     return lines + wrap(_count_text(metrics) or "no limit changed", width)
+
+
+def render_unrecorded(runs: Sequence[Run], *, width: int = 80) -> list[str]:
+    """
+    Name what has no new budget because a run of it did not come to its end; what was skipped is not among it.
+
+    Args:
+        runs: what was run to be recorded.
+        width: columns of the terminal.
+    """
+    bad = (run for run in runs if run.outcome not in _NOT_BAD)
+    names = list(dict.fromkeys(f"{run.lecture} [{run.variant}]" if run.variant else run.lecture for run in bad))
+    if not names:
+        return []
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    listed = one_line(", ".join(names[:_NAMED])) + more
+    return wrap(f"not recorded, because not every run came to its end: {listed}", width)
 
 
 def _figure_lines(changes: Sequence[FigureChange], width: int, paint: Paint) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Final
 from pytest_lecturecheck.cell_run import CellError, CellStatus
 from pytest_lecturecheck.finding import Finding, FindingKind
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.exceeded import render_exceeded
+from pytest_lecturecheck.report.exceeded import cures, render_exceeded
 from pytest_lecturecheck.report.figures import render_cells
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
 from pytest_lecturecheck.report.style import Paint, Tone
@@ -140,6 +140,8 @@ def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterato
         title = "Traceback of the kernel" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
         yield title, _traceback(entry, error, width, verbosity)
     yield "Noticed in this run, and perhaps the reason", _findings(entry, width)
+    if entry.verdict.kind is VerdictKind.NO_BUDGET:
+        yield "What to do", _items(cures(entry), width)
     if cause is not None:
         yield "Evidence", _items(cause.evidence, width)
         yield "What to do", _items(cause.advice, width)

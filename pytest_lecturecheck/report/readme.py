@@ -96,9 +96,10 @@ def render_readme(entries: Sequence[Entry], *, platform: str, ended: dt.datetime
         version: version of this package that measured, or an empty string.
     """
     made = [entry for entry in entries if entry.run.outcome not in _NOT_RUN]
+    skipped = sorted({_title(entry) for entry in entries if entry.run.outcome is Outcome.SKIPPED})
     blocks = [
         "### Memory, Runtime, Storage Requirements",
-        _summary(made, ended, version),
+        _summary(made, ended, version) + _skipped_text(skipped),
         "#### Summary time to reproduce",
         _time_answer(made),
         "#### Summary of required storage space",
@@ -138,6 +139,11 @@ def _summary(entries: Sequence[Entry], ended: dt.datetime | None, version: str) 
         text += f" Of {sampled} other{plural(sampled)} only a lower bound of the memory is known (≥ in the table)."
     named = code(_title(peak.entry)) if peak is not None else ""
     return escape(text).replace("{}", named, 1)
+
+
+def _skipped_text(names: Sequence[str]) -> str:
+    """Name what was not run: nothing is known of what it needs."""
+    return " " + escape(f"{len(names)} {_was(len(names))} not run: {', '.join(names)}.") if names else ""
 
 
 def _was(count: int) -> str:

@@ -59,7 +59,9 @@ def judge_profiled(run: Run) -> Verdict:
     verdict = judge(run, None, Policy())
     if verdict.kind is not VerdictKind.NO_BUDGET:
         return verdict
-    headline = "cells were traced, which takes time and memory: not held against its limits"
+    # A cell that was to be traced and was not has a finding that says why.
+    words = "cells were traced" if any(cell.profile is not None for cell in run.cells) else "cells were to be traced"
+    headline = f"{words}, which takes time and memory: not held against its limits"
     return replace(verdict, kind=VerdictKind.PROFILED, failed=False, headline=headline)
 
 

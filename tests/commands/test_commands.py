@@ -169,6 +169,13 @@ def test_damaged_files_are_passed_over_and_named(book, capsys):
             ),
         ),
         (("show", "lectures/rate.md"), "{runs}: no kept session has run 'lectures/rate.md'; perhaps {near}"),
+        (
+            ("show", "zzz"),
+            (
+                "{runs}: no kept session has run 'zzz'; there are "
+                "lectures/forks.md, lectures/gpu.md, lectures/growth.md and 6 more"
+            ),
+        ),
         (("show", "same.md"), "'same.md' may be any of x/same.md, y/same.md; write more of its path"),
     ],
 )

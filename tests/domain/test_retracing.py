@@ -89,9 +89,15 @@ def test_a_second_run_that_ends_badly_is_told():
 
 
 def test_a_traced_run_is_held_against_nothing():
-    verdict = judge_profiled(run_of(is_profiled=True))
+    verdict = judge_profiled(run_of(is_profiled=True, cells=(cell(1), cell(2, profile=PROFILE))))
     assert (verdict.kind, verdict.failed, verdict.comparisons) == (VerdictKind.PROFILED, False, ())
     assert verdict.headline == "cells were traced, which takes time and memory: not held against its limits"
+
+
+def test_a_run_in_which_no_trace_was_had_does_not_say_that_cells_were_traced():
+    verdict = judge_profiled(run_of(is_profiled=True))
+    assert verdict.kind is VerdictKind.PROFILED
+    assert verdict.headline == "cells were to be traced, which takes time and memory: not held against its limits"
 
 
 def test_a_traced_run_that_ends_badly_fails():

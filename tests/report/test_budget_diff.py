@@ -7,7 +7,8 @@ from test_terminal import HOSTILE, UNSAFE
 
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.recording import BudgetChange
-from pytest_lecturecheck.report.budget_diff import render_changes
+from pytest_lecturecheck.report.budget_diff import render_changes, render_unrecorded
+from pytest_lecturecheck.run import Outcome, Run
 
 
 def change(
@@ -85,3 +86,27 @@ def test_no_figure_is_cut_on_a_narrow_terminal():
         "  peak footprint  417.7 -> 417.6 MiB  -0.024 %",
         "  peak footprint  1.5 GiB -> 418 MiB     -73 %",
     ]
+
+
+def run_of(lecture, outcome=Outcome.COMPLETED, variant=""):
+    return Run(lecture=lecture, platform="here", outcome=outcome, variant=variant)
+
+
+def test_what_was_not_recorded_is_named_once():
+    runs = [
+        run_of("good.md"),
+        run_of("gpu.md", Outcome.SKIPPED),
+        run_of("bad.md"),
+        run_of("bad.md", Outcome.FAILED),
+        run_of("bad.md", Outcome.DIED),
+        run_of("two.md", Outcome.DIED, "c=2"),
+    ]
+    assert render_unrecorded(runs) == ["not recorded, because not every run came to its end: bad.md, two.md [c=2]"]
+    assert render_unrecorded(runs[:3]) == []
+
+
+def test_many_lectures_that_were_not_recorded_are_counted():
+    (line,) = render_unrecorded([run_of(f"{number}.md", Outcome.FAILED) for number in range(7)], width=100)
+    assert line.endswith(": 0.md, 1.md, 2.md, 3.md, 4.md and 2 more")
+    rows = render_unrecorded([run_of(HOSTILE, Outcome.FAILED)])
+    assert UNSAFE.search("".join(rows)) is None

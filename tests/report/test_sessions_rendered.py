@@ -320,6 +320,16 @@ def test_only_the_figures_of_the_notebooks_concerned_are_lower_bounds():
     ]
 
 
+def test_what_was_not_run_is_named():
+    said, *_ = sentences(
+        [made(), made("gpu.md", outcome=Outcome.SKIPPED), made("text.md", outcome=Outcome.NOTHING_TO_RUN)]
+    )
+    assert said == (
+        "1 notebook was run with pytest-lecturecheck, in a fresh kernel, and measured for each cell. Memory was not "
+        "measured. 1 was not run: gpu.md."
+    )
+
+
 def test_company_is_said_once_and_contradicts_nothing():
     alone, beside = made("alone.md"), made("beside.md", company=("other.md",))
     said, time, _, _ = sentences([alone, beside])

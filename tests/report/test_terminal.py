@@ -24,6 +24,7 @@ from made_entries import (
     timed_out,
     verdict,
     within,
+    without_budget,
 )
 
 from pytest_lecturecheck.cell_run import CellStatus
@@ -390,3 +391,16 @@ def test_the_record_has_the_source_of_the_cell_that_is_over():
 @pytest.mark.parametrize("make", [within, failed])
 def test_other_verdicts_take_no_source(make):
     assert make().with_source(lambda number: f"cell {number}") == make()
+
+
+@pytest.mark.parametrize(
+    ("variant", "how"),
+    [("", "pytest --lecture-record lectures/a.md"), ("c=2", "the same with --lecture-record")],
+)
+def test_a_missing_budget_that_fails_says_how_to_record_one(variant, how):
+    entry = without_budget("lectures/a.md")
+    advice = f"  {how} on this platform (linux-x86_64-cpu), and commit the budget file"
+    strict = replace(entry, run=replace(entry.run, variant=variant), verdict=replace(entry.verdict, failed=True))
+    rows = render_failure(strict, width=200).splitlines()
+    assert rows[rows.index("What to do") + 1] == advice
+    assert "What to do" not in render_failure(entry, width=200).splitlines()
