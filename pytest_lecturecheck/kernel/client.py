@@ -24,7 +24,7 @@ from pytest_lecturecheck.kernel.launch import Kernel
 from pytest_lecturecheck.kernel.lecture_figures import ReportedFigures
 from pytest_lecturecheck.kernel.outputs import BoundedText
 from pytest_lecturecheck.kernel.quiet import HarmlessLog
-from pytest_lecturecheck.kernel.wire import receive
+from pytest_lecturecheck.kernel.wire import Mailbox
 from pytest_lecturecheck.kernel.words import clean_words
 
 _SOCKET_SECONDS: Final = 0.004
@@ -110,7 +110,7 @@ class LectureClient(NotebookClient):
         self._kept_bytes = 0
         self.dropped_output_count = 0
         self._request: Request | None = None
-        self._readers: list[asyncio.Task[None]] = []
+        self._mailboxes: list[Mailbox] = []
         self._channels: Any = None
 
     # -- connection ---------------------------------------------------------------------------------------------------
@@ -147,9 +147,11 @@ class LectureClient(NotebookClient):
     async def _open(self) -> None:
         # The heartbeat thread tells nothing that the process's end does not tell sooner.
         self._channels.start_channels(stdin=False, hb=False, control=False)
-        widget_channel: Any = _WidgetChannel(self._channels)
+        session = self._channels.session
+        shell = Mailbox(self._channels.shell_channel.socket, session, self._take_reply)
+        self._mailboxes = [shell, Mailbox(self._channels.iopub_channel.socket, session, self._take_output)]
+        widget_channel: Any = _WidgetChannel(session, shell)
         self.kc = widget_channel
-        self._readers = [asyncio.ensure_future(self._read_shell()), asyncio.ensure_future(self._read_iopub())]
         while True:
             request = self._begin(self._channels.kernel_info(), None, -1)
             while not request.reply.status:
@@ -163,19 +165,13 @@ class LectureClient(NotebookClient):
 
     def disconnect(self) -> None:
         """Close the channels; safe to call twice."""
-        for task in self._readers:
-            task.cancel()
-        self._readers = []
+        for mailbox in self._mailboxes:
+            mailbox.close()
+        self._mailboxes = []
         if self._channels is not None:
             with suppress(OSError):
                 self._channels.stop_channels()
             self._channels = self.kc = None
-
-    async def _read_shell(self) -> None:
-        channel, session = self._channels.shell_channel, self._channels.session
-        while True:
-            for message in await receive(channel.socket, session):
-                self._take_reply(message)
 
     def _take_reply(self, message: dict[str, Any]) -> None:
         request = self._request
@@ -185,12 +181,6 @@ class LectureClient(NotebookClient):
         request.reply.words = clean_words(message.get("metadata", {}).get(KEY))
         request.reply.status = str(message["content"].get("status") or "missing")
         request.settle()
-
-    async def _read_iopub(self) -> None:
-        channel, session = self._channels.iopub_channel, self._channels.session
-        while True:
-            for message in await receive(channel.socket, session):
-                self._take_output(message)
 
     def _take_output(self, message: dict[str, Any]) -> None:
         request = self._request
@@ -212,6 +202,7 @@ class LectureClient(NotebookClient):
 
     def _begin(self, msg_id: str, cell: Any, index: int) -> Request:
         self._request = Request(msg_id, cell, index)
+        self._mailboxes[0].look()
         return self._request
 
     async def _wait(self, request: Request, seconds: float | None) -> bool:
@@ -233,6 +224,7 @@ class LectureClient(NotebookClient):
     def send(self, code: str) -> None:
         """Send ``code`` silently without waiting for anything."""
         self._channels.execute(code, silent=True, store_history=False, stop_on_error=False)
+        self._mailboxes[0].look()
 
     def begin_cell(self, cell: Any, index: int) -> Request:
         """Send a cell's source to the kernel and reset what is kept of its output."""
@@ -301,15 +293,14 @@ class _WidgetChannel:
     """
     What nbclient's output widgets use to answer the kernel while a cell runs.
 
-    jupyter_client sends past the asyncio socket. Such a send takes the signal that a reply has arrived, and the reader
-    would wait for the rest of the cell's limit; the asyncio socket looks for replies after each send.
+    jupyter_client sends past the mailbox, and would wait for room in the queue of a kernel that does not read.
     """
 
-    def __init__(self, channels: Any) -> None:
-        self.session = channels.session
+    def __init__(self, session: Any, mailbox: Mailbox) -> None:
+        self.session = session
         self.shell_channel = self
-        self._socket = channels.shell_channel.socket
+        self._mailbox = mailbox
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message of the protocol."""
-        self._socket.send_multipart(self.session.serialize(message))
+        self._mailbox.send(self.session.serialize(message))

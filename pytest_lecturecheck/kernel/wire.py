@@ -1,26 +1,32 @@
 """
-Read messages off the wire, in bounded memory.
+Read messages off the wire, as they come and in bounded memory.
 
 What jupyter_client's ``Session.deserialize`` does, without turning the dates of every header into objects and without
 remembering signatures: nobody here asks for dates, and the sockets lie in a private folder or on this host. That was
-half of what a message costs, and a lecture waits for it after each cell.
+half of what a message costs, and a lecture waits for it after each cell. Much of the rest were the futures of pyzmq's
+asyncio sockets; so the sockets are read here without them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from typing import Any, Final, TypeAlias
 
+import zmq
 from jupyter_client.adapter import adapt
 
 Buffer: TypeAlias = bytes | memoryview
 _PARTS: Final = 5
 """Signature, header, parent's header, metadata, content; buffers follow."""
 _PIECE_BYTES: Final = 1024 * 1024
+_AT_ONCE: Final = 32
+"""So many messages are read before others on the loop have their turn."""
 _STREAM_START: Final = re.compile(rb'\{"name": ?"(stdout|stderr)", ?"text": ?"')
 _STREAM_END: Final = b'"}'
 _ESCAPE_BYTES: Final = 12
@@ -33,15 +39,87 @@ _WHOLE_ESCAPES: Final = re.compile(
 )
 
 
-async def receive(socket: Any, session: Any) -> Iterable[dict[str, Any]]:
+class Mailbox:
     """
-    Wait for one message.
+    One socket of a kernel: hands on its messages from the running loop.
+
+    A socket tells of news by a descriptor that is readable once for all that has come, and any use of the socket takes
+    that sign away. So everything is read at each sign, and whoever sends on the socket must call :meth:`look` after it.
+
+    Args:
+        socket: the socket; only its plain methods may be used beside this.
+        session: knows the key.
+        take: is given each message.
+    """
+
+    def __init__(self, socket: Any, session: Any, take: Callable[[dict[str, Any]], None]) -> None:
+        """Begin to read."""
+        self._socket: zmq.Socket[bytes] = zmq.Socket.shadow(socket.underlying)
+        self._session = session
+        self._take = take
+        self._unsent: deque[Sequence[bytes]] = deque()
+        self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = self._socket.fileno()
+        self._loop.add_reader(self._descriptor, self._read)
+        self.look()
+
+    def look(self) -> None:
+        """Look soon for messages whose sign was taken away."""
+        self._loop.call_soon(self._read)
+
+    def send(self, parts: Sequence[bytes]) -> None:
+        """Send a message as soon as there is room, without waiting for it."""
+        self._unsent.append(parts)
+        self.look()
+
+    def close(self) -> None:
+        """Read no more; to be called before the socket is closed. Safe to call twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._loop.remove_reader(self._descriptor)
+
+    def _read(self) -> None:
+        try:
+            for _ in range(_AT_ONCE):
+                if self._is_closed:
+                    return
+                frames = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
+                for message in read_message(frames, self._session):
+                    self._take(message)
+        except zmq.Again:
+            if self._unsent:
+                self._send_waiting()
+            return
+        except zmq.ZMQError:
+            self.close()
+            raise
+        except Exception:
+            # One message that could not be handled is no reason to read no other.
+            self.look()
+            raise
+        self.look()
+
+    def _send_waiting(self) -> None:
+        # Asking for the events takes in every sign; for what is not there then, there will be another one.
+        while True:
+            events = int(self._socket.getsockopt(zmq.EVENTS))
+            if events & zmq.POLLIN:
+                self.look()
+                return
+            if not self._unsent or not events & zmq.POLLOUT:
+                return
+            self._socket.send_multipart(self._unsent.popleft(), zmq.DONTWAIT)
+
+
+def read_message(frames: Sequence[zmq.Frame], session: Any) -> Iterable[dict[str, Any]]:
+    """
+    Read one message.
 
     Returns:
         The message. A long stream, which a kernel may send as a message of hundreds of megabytes, comes as several
         shorter ones. Nothing for a message that is malformed or not signed with the connection's key.
     """
-    frames = await socket.recv_multipart(copy=False)
     # What is large stays where zmq has put it.
     parts = [frame.buffer if len(frame.buffer) > _PIECE_BYTES else frame.bytes for frame in frames]
     try:

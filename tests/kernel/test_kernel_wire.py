@@ -2,6 +2,7 @@ import asyncio
 import json
 
 import zmq
+import zmq.asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_client.session import Session
@@ -9,17 +10,8 @@ from jupyter_client.session import Session
 from pytest_lecturecheck.kernel import wire
 
 
-class Socket:
-    def __init__(self, *messages):
-        self.messages = list(messages)
-
-    async def recv_multipart(self, *, copy):
-        assert not copy
-        return [zmq.Frame(part) for part in self.messages.pop(0)]
-
-
 def received(parts, session):
-    return list(asyncio.run(wire.receive(Socket(parts), session)))
+    return list(wire.read_message([zmq.Frame(part) for part in parts], session))
 
 
 def packed(session, kind, content, **more):
@@ -109,3 +101,82 @@ def test_pieces_of_nothing_but_backslashes():
 )
 def test_pieces_of_any_text_make_up_the_text(text, piece_bytes, ascii_only):
     assert "".join(pieces(text, piece_bytes, ascii_only=ascii_only)) == text
+
+
+def exchange(session, act):
+    """Run ``act`` with a mailbox, the other end of its socket, and what was taken."""
+
+    async def run():
+        context = zmq.asyncio.Context()
+        here, there = context.socket(zmq.DEALER), zmq.Context.shadow(context.underlying).socket(zmq.DEALER)
+        here.setsockopt(zmq.SNDHWM, 1)
+        there.setsockopt(zmq.RCVHWM, 1)
+        there.bind("inproc://kernel")
+        here.connect("inproc://kernel")
+        taken = []
+        mailbox = wire.Mailbox(here, session, taken.append)
+        try:
+            await asyncio.wait_for(act(mailbox, there, taken), 60)
+        finally:
+            mailbox.close()
+            mailbox.close()
+            here.close()
+            there.close()
+            context.destroy(linger=0)
+        return taken
+
+    return asyncio.run(run())
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 - the other end of a socket sets no event
+        await asyncio.sleep(0.001)
+
+
+def test_a_mailbox_hands_on_more_than_it_reads_at_once_in_order():
+    session = Session(key=b"k")
+
+    async def act(_mailbox, there, taken):
+        for number in range(3 * wire._AT_ONCE):
+            there.send_multipart(packed(session, "stream", {"name": "stdout", "text": str(number)}))
+        await until(lambda: len(taken) == 3 * wire._AT_ONCE)
+
+    taken = exchange(session, act)
+    assert [message["content"]["text"] for message in taken] == [str(number) for number in range(3 * wire._AT_ONCE)]
+
+
+def test_what_is_sent_waits_for_room_and_holds_up_no_message():
+    session = Session(key=b"k")
+    count = 50
+
+    async def act(mailbox, there, taken):
+        for number in range(count):
+            mailbox.send([b"%d" % number])
+        there.send_multipart(packed(session, "status", {"execution_state": "busy"}))
+        # The other end reads nothing yet.
+        await until(lambda: taken)
+        for number in range(count):
+            await until(lambda: there.poll(0))
+            assert there.recv_multipart() == [b"%d" % number]
+            there.send_multipart(packed(session, "status", {"execution_state": "idle"}))
+            await until(lambda: len(taken) == number + 2)  # noqa: B023 - called before the next number
+
+    assert len(exchange(session, act)) == count + 1
+
+
+def test_a_message_that_cannot_be_handled_ends_no_mailbox(caplog):
+    session = Session(key=b"k")
+
+    async def act(mailbox, there, taken):
+        def take(message):
+            taken.append(message)
+            if len(taken) == 1:
+                raise ValueError
+
+        mailbox._take = take
+        for _ in range(2):
+            there.send_multipart(packed(session, "status", {}))
+        await until(lambda: len(taken) == 2)
+
+    assert len(exchange(session, act)) == 2
+    assert "Exception in callback Mailbox._read()" in caplog.text
