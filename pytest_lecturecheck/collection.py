@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_lecturecheck.arguments import Arguments
 from pytest_lecturecheck.imports import library_path
 from pytest_lecturecheck.lecture.book import Book, read_book
+from pytest_lecturecheck.lecture.pairing import find_configuration, paired_files
 from pytest_lecturecheck.lecture.selection import (
     LECTURE_SUFFIXES,
     SOURCES,
@@ -47,6 +48,7 @@ class Collection:
         self._books: dict[str, Book | None] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._paired: dict[str, str] = {}
+        self._pairings: dict[str, Path | None] = {}
 
     def is_left_out(self, path: Path) -> bool:
         """Tell whether a path was only met because a folder stands in for an oddly named file, or a link leads back."""
@@ -90,7 +92,31 @@ class Collection:
             ):
                 self._paired[self._shown(path)] = source.name
                 return True
+        return self._has_source_elsewhere(folder, path)
+
+    def _has_source_elsewhere(self, folder: str, path: Path) -> bool:
+        """Tell the same of a text that jupytext's configuration pairs, or in another folder that is collected too."""
+        with library_path(self._rootdir, self._invocation_dir):
+            found = paired_files(path, self._pairing(folder))
+        for source in found:
+            is_text = source.suffix.lower() in SOURCES.get(path.suffix.lower(), ())
+            if is_text and source.is_file() and self._is_asked_for(source) and self.is_lecture(source):
+                self._paired[self._shown(path)] = self._shown(source)
+                return True
         return False
+
+    def _is_asked_for(self, path: Path) -> bool:
+        plain = [target.path for target in self._arguments.plain] or [self._rootdir]
+        return any(target == path or target in path.parents for target in plain)
+
+    def _pairing(self, folder: str) -> Path | None:
+        """Give the configuration of jupytext that is in force in a folder: the innermost up to rootdir."""
+        if folder not in self._pairings:
+            place, found = Path(folder), find_configuration(Path(folder))
+            if found is None and self._rootdir in place.parents:
+                found = self._pairing(os.fspath(place.parent))
+            self._pairings[folder] = found
+        return self._pairings[folder]
 
     def _shown(self, path: Path) -> str:
         return Path(os.path.relpath(path, self._rootdir)).as_posix()

@@ -160,6 +160,39 @@ def test_files_of_one_name_are_lectures_of_their_own_where_nothing_says_that_the
     assert collected(pytester) == ["both.ipynb::lecture", "both.md::lecture"]
 
 
+PAGE = "---\nkernelspec:\n  display_name: P\n  name: python3\n---\n\n```{code-cell}\n1\n```\n"
+
+
+def test_forms_that_jupytexts_configuration_pairs(pytester, lecture):
+    lecture("book/notebooks/both.ipynb")
+    lecture("book/notebooks/alone.ipynb")
+    (pytester.path / "book" / "md").mkdir()
+    pytester.path.joinpath("book", "md", "both.md").write_text(PAGE, encoding="utf-8")
+    pytester.makefile(".toml", **{"book/jupytext": "formats = 'notebooks///ipynb,md///md:myst'"})
+    assert collected(pytester) == ["book/md/both.md::lecture", "book/notebooks/alone.ipynb::lecture"]
+    both = ["book/notebooks/alone.ipynb::lecture", "book/notebooks/both.ipynb::lecture"]
+    assert collected(pytester, "book/notebooks") == both
+    told = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", "-p", "no:cacheprovider")
+    told.stdout.fnmatch_lines(
+        ["'book/notebooks/both.ipynb' is left out: jupytext keeps it as another form of 'book/md/both.md'"]
+    )
+
+
+def test_forms_in_other_folders_that_a_notebook_names(pytester, lecture):
+    lecture("notebooks/both.ipynb", jupytext={"formats": "notebooks//ipynb,md//md:myst"})
+    lecture("notebooks/odd.ipynb", jupytext={"formats": "elsewhere//ipynb,/"})
+    pytester.mkdir("md").joinpath("both.md").write_text(PAGE, encoding="utf-8")
+    assert collected(pytester) == ["md/both.md::lecture", "notebooks/odd.ipynb::lecture"]
+
+
+@pytest.mark.parametrize("text", ["formats = [", "formats = 3", "formats = 'ipynb,nonsense:x:y'", ""])
+def test_a_configuration_of_jupytext_that_says_nothing_pairs_nothing(pytester, lecture, text):
+    lecture("both.ipynb")
+    pytester.path.joinpath("both.md").write_text(PAGE, encoding="utf-8")
+    pytester.makefile(".toml", jupytext=text)
+    assert collected(pytester) == ["both.ipynb::lecture", "both.md::lecture"]
+
+
 def test_a_fault_in_a_books_configuration_is_told_without_a_traceback(pytester, lecture):
     lecture("a.ipynb")
     (pytester.path / "_config.yml").write_text("execute:\n  timeout: soon\n", encoding="utf-8")

@@ -1,0 +1,76 @@
+"""
+Forms of one document that jupytext keeps in several folders, or that its configuration file pairs.
+
+What the header of a text says about forms beside it is read in ``selection.py`` without jupytext. Here jupytext itself
+is asked, and only where a project has a configuration with ``formats`` in TOML, or a notebook's metadata names other
+folders. Configurations that are programs (``.jupytext.py``) are never read.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_lecturecheck.lecture.selection import says_at_ends
+
+_CONFIGURATIONS: Final = ("jupytext.toml", ".jupytext.toml")
+_PROJECT: Final = "pyproject.toml"
+
+
+def find_configuration(folder: Path) -> Path | None:
+    """Give the configuration file of jupytext in a folder that pairs documents, or ``None``."""
+    for name in (*_CONFIGURATIONS, _PROJECT):
+        file = folder / name
+        try:
+            table: Any = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        except (OSError, ValueError, RecursionError):
+            continue
+        if name == _PROJECT:
+            tool = table.get("tool")
+            table = tool.get("jupytext") if isinstance(tool, dict) else None
+        if isinstance(table, dict) and table.get("formats"):
+            return file
+    return None
+
+
+def paired_files(path: Path, configuration: Path | None) -> tuple[Path, ...]:
+    """
+    Give the other forms of a document, whether or not they are there.
+
+    Args:
+        path: the document.
+        configuration: the configuration file in force, or ``None``; a notebook's own metadata comes first.
+    """
+    own = _own_formats(path) if path.suffix.lower() == ".ipynb" else ""
+    if not own and configuration is None:
+        return ()
+    from jupytext.config import load_jupytext_configuration_file  # noqa: PLC0415 - only where documents are paired
+    from jupytext.formats import long_form_multiple_formats  # noqa: PLC0415 - as above
+    from jupytext.paired_paths import InconsistentPath, paired_paths  # noqa: PLC0415 - as above
+
+    text = str(path)
+    try:
+        if not own and configuration is not None:
+            own = load_jupytext_configuration_file(str(configuration)).default_formats(text) or ""
+        for form in long_form_multiple_formats(own):
+            try:
+                return tuple(Path(name) for name, _ in paired_paths(text, form, own) if name != text)
+            except InconsistentPath:
+                continue
+    except Exception:  # noqa: BLE001 - whatever jupytext cannot make sense of pairs nothing
+        return ()
+    return ()
+
+
+def _own_formats(path: Path) -> str:
+    """Give what a notebook's metadata says, where it names folders."""
+    if not says_at_ends(path, b'"formats"'):
+        return ""
+    try:
+        data = json.loads(path.read_bytes())
+        formats = data["metadata"]["jupytext"]["formats"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return ""
+    return formats if isinstance(formats, str) and "/" in formats else ""
