@@ -58,6 +58,7 @@ class CellRun:
         number: 1-based number among the code cells.
         index: 0-based position in the notebook.
         line: 1-based line in the lecture's file where the cell's source starts, or ``None``.
+        opening_line: 1-based line where the cell itself begins (its fence or ``# %%`` mark), or ``None``.
         status: what became of it.
         readings: one reading for each metric taken.
         start_footprint_bytes: footprint when the cell started, or ``None`` where it was not had. What the cell itself
@@ -86,6 +87,12 @@ class CellRun:
     profile: ProfileFigures | None = None
     started_seconds: float | None = None
     ended_seconds: float | None = None
+    opening_line: int | None = None
+
+    @property
+    def first_line(self) -> int | None:
+        """Give the line where a reader of the file sees the cell begin."""
+        return self.line if self.opening_line is None else self.opening_line
 
     def measured(self, metric: Metric) -> Measurement | None:
         """Give the measurement of ``metric``, or ``None`` where there is none."""

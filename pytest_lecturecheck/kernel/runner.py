@@ -96,7 +96,9 @@ def _idle_status(cell: Cell) -> CellStatus:
 
 
 def _cell_run(cell: Cell, status: CellStatus, **more: Any) -> CellRun:
-    return CellRun(number=cell.number, index=cell.index, line=cell.line, status=status, **more)
+    return CellRun(
+        number=cell.number, index=cell.index, line=cell.line, opening_line=cell.opening_line, status=status, **more
+    )
 
 
 class _LectureRun:

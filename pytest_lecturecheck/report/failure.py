@@ -87,7 +87,7 @@ def _place(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[str
     if cell is not None:
         parts.append(f"code cell {cell.number} of {len(entry.run.cells)}")
         if cell.line is not None and entry.line != cell.line:
-            parts.append(f"which starts at line {cell.line}")
+            parts.append(f"which starts at line {cell.first_line}")
         elif cell.line is None and (inner := entry.failing_line_in_cell) is not None:
             parts.append(f"line {inner} of {one_line(loaded_from) or 'the cell'}")
         elif loaded_from:

@@ -133,7 +133,7 @@ def _cell_text(entry: Entry) -> str:
     cell = entry.focus
     if cell is None:
         return ""
-    line = f", which starts at line {cell.line}" if cell.line is not None and cell.line != entry.line else ""
+    line = f", which starts at line {cell.first_line}" if cell.line is not None and cell.line != entry.line else ""
     return f"code cell {cell.number} of {len(entry.run.cells)}{line}"
 
 
