@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from pytest_lecturecheck.budget import LectureBudget
-from pytest_lecturecheck.errors import SettingsError, UnitError
+from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.metric import Metric
 from pytest_lecturecheck.settings import AUTOMATIC_CAP, GpuNeed, RunSettings
 from pytest_lecturecheck.units import MIB, parse_size
@@ -83,7 +83,7 @@ def parse_slurm(value: object) -> SlurmSettings:
     found: dict[str, Any] = {}
     for key, item in value.items():
         if key not in _READERS:
-            msg = f"unknown key {key!r}; expected one of {', '.join(_READERS)}"
+            msg = f"unknown key {key!r}; {expected_instead(key, _READERS)}"
             raise SettingsError(msg)
         attribute, read = _READERS[key]
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class LectureCheckError(Exception):
     """Root of every error this package raises on purpose."""
@@ -52,3 +54,12 @@ class TraceFileError(LectureCheckError):
 
 class LeaseError(LectureCheckError):
     """The machine's ledger of running lectures cannot be used."""
+
+
+def expected_instead(key: object, known: Iterable[str]) -> str:
+    """Say which key was probably meant instead of an unknown one, and which there are."""
+    import difflib  # noqa: PLC0415 - only where something is wrong
+
+    names = list(known)
+    near = difflib.get_close_matches(str(key).lower().replace("_", "-"), names, n=1)
+    return f"{f'did you mean {near[0]}? ' if near else ''}expected one of {', '.join(names)}"

@@ -19,7 +19,7 @@ from pytest_lecturecheck.budget import Tolerance
 from pytest_lecturecheck.cluster import SlurmSettings
 from pytest_lecturecheck.cohort import CohortSpec
 from pytest_lecturecheck.environment import EnvironmentRules
-from pytest_lecturecheck.errors import SettingsError, UnitError
+from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.option_table import OPTIONS, Option
 from pytest_lecturecheck.option_values import READERS
 from pytest_lecturecheck.profile import TraceRequest
@@ -136,8 +136,8 @@ def _check_table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     for key, value in table.items():
         option = _BY_NAME.get(key)
         if option is None or not option.in_file:
-            valid = ", ".join(item.name for item in OPTIONS if item.in_file)
-            msg = f"{name}: unknown key {key!r}; expected one of {valid}"
+            known = (item.name for item in OPTIONS if item.in_file)
+            msg = f"{name}: unknown key {key!r}; {expected_instead(key, known)}"
             raise SettingsError(msg)
         checked[key] = _check(option, value, f"{name}: {key}")
     return checked

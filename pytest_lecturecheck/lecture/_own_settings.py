@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.cohort import parse_concurrency
-from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError
+from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.settings import CAP_WORDS, GpuNeed, RunSettings, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
@@ -257,9 +256,7 @@ class _Reader:
             return {}
         for key in own:
             if key not in OWN_KEYS:
-                near = difflib.get_close_matches(str(key).lower().replace("_", "-"), OWN_KEYS, n=1)
-                perhaps = f"did you mean {near[0]}? " if near else ""
-                self._add_fault(f"{_OWN_TABLE}.{key}", f"is not known; {perhaps}expected one of {', '.join(OWN_KEYS)}")
+                self._add_fault(f"{_OWN_TABLE}.{key}", f"is not known; {expected_instead(key, OWN_KEYS)}")
         return own
 
     def _skips(self) -> Iterator[tuple[str, str, str]]:

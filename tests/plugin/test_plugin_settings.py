@@ -51,8 +51,11 @@ def test_options_that_cannot_be_used(pytester, lecture, args, message):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("time-out = 3", "unknown key 'time-out'; expected one of runs, strict, platform, timeout, *"),
-        ("budget = true", "unknown key 'budget'; expected one of *"),
+        (
+            "time-out = 3",
+            "unknown key 'time-out'; did you mean timeout[?] expected one of runs, strict, *",
+        ),
+        ("budget = true", "unknown key 'budget'; did you mean budget-dir[?] expected one of *"),
         ("strict = 'yes'", "strict: 'yes' is neither true nor false"),
         ("exclude = 'x'", "exclude: 'x' is not a list"),
         ("memory-fraction = nan", "memory-fraction: nan is not a number of at least 0"),
