@@ -57,9 +57,12 @@ coverage: $(VENV)/.installed-tests
 check: $(VENV)/.installed-tests $(VENV)/.installed-typing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --platform linux
-	$(BIN)/mypy --platform darwin
-	$(BIN)/mypy --platform win32
+	@status=0; jobs=""; \
+	for system in linux darwin win32; do \
+		$(BIN)/mypy --platform $$system --cache-dir .mypy_cache/$$system & jobs="$$jobs $$!"; \
+	done; \
+	for job in $$jobs; do wait $$job || status=1; done; \
+	exit $$status
 	$(BIN)/lint-imports
 
 clean:
