@@ -185,10 +185,12 @@ def _install_result(output: str) -> str:
     return "may have changed the environment"
 
 
-def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int) -> Iterator[Finding]:
+def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int | None) -> Iterator[Finding]:
     """Tell that a large part of a lecture's peak was pages of mapped files, which the system can take back."""
     peak = heaviest.measured(Metric.PEAK_FOOTPRINT)
-    if peak is None or mapped_file_bytes < max(_MAPPED_LEAST_BYTES, _MAPPED_FRACTION * peak.value):
+    if peak is None or mapped_file_bytes is None:
+        return
+    if mapped_file_bytes < max(_MAPPED_LEAST_BYTES, _MAPPED_FRACTION * peak.value):
         return
     message = (
         f"where code cell {heaviest.number} was highest, {format_size(mapped_file_bytes)} of its resident memory were "

@@ -120,7 +120,7 @@ class _LectureRun:
         self.attached: Attached | None = None
         self.running: Cell | None = None
         self.cell_of_request: dict[int, int] = {}
-        self.mapped_files: dict[int, int] = {}
+        self.mapped_files: dict[int, int | None] = {}
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.queueing = Queueing(ports.launcher, seat, self.startup_timeout)
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
@@ -384,7 +384,7 @@ class _LectureRun:
         heaviest = record.heaviest_cell()
         if heaviest is not None:
             self.findings.extend(thread_findings(heaviest.number, self.threads_after))
-            self.findings.extend(mapped_file_findings(heaviest, self.mapped_files.get(heaviest.number, 0)))
+            self.findings.extend(mapped_file_findings(heaviest, self.mapped_files.get(heaviest.number)))
         self.findings.extend(scheduler_findings(record))
         return replace(record, findings=(*self.findings, *self.devices.findings))
 

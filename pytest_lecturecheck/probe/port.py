@@ -48,13 +48,13 @@ class CellReadings:
     Attributes:
         readings: one reading for each of the probe's metrics.
         start_footprint_bytes: footprint when the window opened, or ``None`` where it was not had.
-        mapped_file_bytes: resident pages of mapped files in the highest sample of the kernel process; 0 where that is
-            not told.
+        mapped_file_bytes: resident pages of mapped files in the highest sample of the kernel process, or ``None``
+            where that is not told.
     """
 
     readings: Mapping[Metric, Reading]
     start_footprint_bytes: int | None = None
-    mapped_file_bytes: int = 0
+    mapped_file_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class Window:
     is_complete: bool = False
     sampled_bytes: int | None = None
     sampled_rss_bytes: int | None = None
-    file_bytes: int = 0
+    file_bytes: int | None = None
     swap_bytes: int = 0
     had_children: bool = False
     child_bytes: int = 0
@@ -71,7 +71,7 @@ class Window:
         """Take in one reading of the run's memory group."""
         self.group_bytes = max(self.group_bytes or 0, group_bytes)
 
-    def note_memory(self, *, rss_bytes: int, mark_bytes: int, swap_bytes: int, file_bytes: int = 0) -> None:
+    def note_memory(self, *, rss_bytes: int, mark_bytes: int, swap_bytes: int, file_bytes: int | None = None) -> None:
         """Take in one reading of the kernel process."""
         if rss_bytes + swap_bytes > (self.sampled_bytes or 0):
             self.file_bytes = file_bytes
