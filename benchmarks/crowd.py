@@ -28,8 +28,8 @@ from pathlib import Path
 
 import psutil
 
-from pytest_lecturecheck.admission import Demand
-from pytest_lecturecheck.lease.desk import open_desk
+from pytest_lecturecheck.lease.admission import Demand
+from pytest_lecturecheck.lease.ledger_files import open_desk
 from pytest_lecturecheck.units import MIB
 
 CAPACITY_BYTES = 1000 * MIB

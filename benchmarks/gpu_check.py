@@ -21,11 +21,11 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pytest_lecturecheck.device import DeviceUse
-from pytest_lecturecheck.metric import Measurement
+from pytest_lecturecheck.model.device import DeviceUse
+from pytest_lecturecheck.model.metric import Measurement
+from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.probe.gpu.monitor import GpuMonitor, open_gpu_monitor
-from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
-from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.store.runs import run_to_dict
 from pytest_lecturecheck.units import format_size
 

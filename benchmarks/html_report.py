@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
-from pytest_lecturecheck.report.summary import cell_text, peak_and_limit
+from pytest_lecturecheck.report.terminal.summary import cell_text, peak_and_limit
 from pytest_lecturecheck.units import format_duration
 
 # The browser's driver and the made-up entries are those of the tests.

@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_lecturecheck.admission import Admitted, Capacity, Demand, DeviceNeed, Holding, Waiter, admit
-from pytest_lecturecheck.lease.desk import open_desk
+from pytest_lecturecheck.lease.admission import Admitted, Capacity, Demand, DeviceNeed, Holding, Waiter, admit
 from pytest_lecturecheck.lease.ledger import Lease, Ledger
-from pytest_lecturecheck.ordering import order
+from pytest_lecturecheck.lease.ledger_files import open_desk
+from pytest_lecturecheck.lease.ordering import order
 from pytest_lecturecheck.units import GIB
 
 CAPACITY = Capacity(host_bytes=24 * GIB, devices={0: 15 * GIB}, core_count=8)

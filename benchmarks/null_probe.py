@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_lecturecheck import execution
-from pytest_lecturecheck.metric import Metric, Reading
-from pytest_lecturecheck.probe.port import CellReadings, Probe, Snapshot
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.model.metric import Metric, Reading
+from pytest_lecturecheck.model.probe import CellReadings, Probe, Snapshot
+from pytest_lecturecheck.model.timeline import MemorySample
+from pytest_lecturecheck.session import workbench as execution
 
 
 class NullProbe:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.reporting import report_figures
+    from pytest_lecturecheck.lecture_api import report_figures
 
 __version__ = "0.1.0"
 
@@ -15,6 +15,6 @@ def __getattr__(name: str) -> Any:
     if name != "report_figures":
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    from pytest_lecturecheck import reporting  # noqa: PLC0415 - see above
+    from pytest_lecturecheck import lecture_api as reporting  # noqa: PLC0415 - see above
 
     return reporting.report_figures

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pytest_lecturecheck.device import DeviceUse
-from pytest_lecturecheck.metric import Metric, Reading
+from pytest_lecturecheck.model.device import DeviceUse
+from pytest_lecturecheck.model.metric import Metric, Reading
+from pytest_lecturecheck.model.probe import CellReadings, Snapshot
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.probe.memory._sampler import Sampler
 from pytest_lecturecheck.probe.memory._source import Unread, Words
-from pytest_lecturecheck.probe.port import CellReadings, Snapshot
-from pytest_lecturecheck.timeline import MemorySample
 
 
 class FakeProbe:

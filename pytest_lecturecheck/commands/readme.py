@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: the session cannot be read, or has run nothing.
     """
-    from pytest_lecturecheck.commands.kept_sessions import entries_of, session_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.commands.session_lookup import entries_of, session_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.report.readme import render_readme  # noqa: PLC0415 - as above
 
     session = session_of(options, options.run)

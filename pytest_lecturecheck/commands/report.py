@@ -10,7 +10,7 @@ from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kept import KeptRun, KeptSession
+    from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
 HELP: Final = "write a kept session as a report: .html, .md or .json"
 DESCRIPTION: Final = """\
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: the session cannot be read, or the file not written.
     """
-    from pytest_lecturecheck.commands.kept_sessions import session_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.commands.session_lookup import session_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.store.atomic import write_text_atomically  # noqa: PLC0415 - as above
 
     output: Path = options.output
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
 
 
 def _render(session: KeptSession, form: str) -> str:
-    from pytest_lecturecheck.commands.kept_sessions import entries_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.commands.session_lookup import entries_of  # noqa: PLC0415 - not for help
 
     entries = entries_of(session)
     machine = next((kept.run.machine for kept in session.runs if kept.run.machine is not None), None)

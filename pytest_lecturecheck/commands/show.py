@@ -38,12 +38,8 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Raises:
         LectureCheckError: no kept session has run such a lecture.
     """
-    from pytest_lecturecheck.commands.kept_sessions import (  # noqa: PLC0415 - not for help
-        has_colour,
-        runs_folder,
-        sessions_of,
-    )
-    from pytest_lecturecheck.report.history import render_history  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.commands.session_lookup import has_colour, runs_folder, sessions_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.report.terminal.history import render_history  # noqa: PLC0415 - as above
 
     sessions = sessions_of(options)
     known = sorted({kept.run.lecture for session in sessions for kept in session.runs})

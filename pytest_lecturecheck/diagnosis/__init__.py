@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.evidence import Evidence
+    from pytest_lecturecheck.model.evidence import Evidence
 
 __all__ = ["Cause", "CauseKind", "diagnose"]
 

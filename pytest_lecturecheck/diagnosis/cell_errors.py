@@ -15,7 +15,7 @@ from pytest_lecturecheck.diagnosis.wording import (
     oom_lines,
     stderr_lines,
 )
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import format_size
 
 _ANOTHER_HOLDER = "another process may hold the GPU's memory; nvidia-smi shows which"

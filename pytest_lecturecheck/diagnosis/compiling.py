@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.wording import one_line
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import format_duration
 
 _MOST_FRACTION: Final = 0.5

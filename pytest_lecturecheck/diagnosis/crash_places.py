@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.wording import one_line
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 
 _FAULT: Final = re.compile(r"(?:Fatal Python error|Windows fatal exception): .*")
 _FRAME: Final = re.compile(r'\s*File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')

@@ -10,7 +10,7 @@ from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
 from pytest_lecturecheck.diagnosis.memory_errors import is_near_limit
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, MemoryRequest, parse_stderr
 from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, one_line, place, stderr_lines, within
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 
 # Numbers, not the signal module: a record may be read on another system than the one it comes from.
 _SIGKILL: Final = 9

@@ -23,7 +23,7 @@ from pytest_lecturecheck.diagnosis.wording import (
     limit_text,
     peak_bytes,
 )
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import MIB, format_size
 
 _NAMES: Final = frozenset({"MemoryError", "_ArrayMemoryError"})

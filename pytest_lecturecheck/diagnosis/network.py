@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import error_text, in_brackets
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 
 # getaddrinfo and connect in the words of Linux, macOS and Windows, urllib3 and curl.
 _NO_ANSWER: Final = re.compile(

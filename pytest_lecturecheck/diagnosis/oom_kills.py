@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, one_line, peak_bytes, within
-from pytest_lecturecheck.evidence import Evidence, OomKill, OomScope
+from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope
 from pytest_lecturecheck.units import format_size
 
 _SIGKILL: Final = 9

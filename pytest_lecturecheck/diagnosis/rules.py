@@ -14,9 +14,6 @@ from typing import Final, TypeAlias
 from pytest_lecturecheck.diagnosis import (
     cell_errors,
     deaths,
-    device_memory,
-    device_pools,
-    driver_errors,
     memory_errors,
     network,
     oom_kills,
@@ -25,8 +22,11 @@ from pytest_lecturecheck.diagnosis import (
     timeouts,
 )
 from pytest_lecturecheck.diagnosis.cause import Cause
+from pytest_lecturecheck.diagnosis.gpu import driver as driver_errors
+from pytest_lecturecheck.diagnosis.gpu import own_pool as device_pools
+from pytest_lecturecheck.diagnosis.gpu import taken_by_others as device_memory
 from pytest_lecturecheck.diagnosis.ulimits import with_ulimit
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 
 Rule: TypeAlias = Callable[[Evidence], Cause | None]
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import all_lines, one_line, within
-from pytest_lecturecheck.evidence import Evidence, SchedulerFacts
+from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
 from pytest_lecturecheck.units import format_size
 
 _OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"

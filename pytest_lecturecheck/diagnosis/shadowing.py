@@ -9,7 +9,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import one_line, stderr_lines
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 
 _IMPORT_ERRORS: Final = frozenset({"AttributeError", "ImportError", "ModuleNotFoundError"})
 _READ_LENGTH: Final = 4000

@@ -10,7 +10,7 @@ from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.compiling import compiling_advice, find_compiling, stack_lines
 from pytest_lecturecheck.diagnosis.oom_kills import other_kill_text
 from pytest_lecturecheck.diagnosis.wording import all_lines, place, stderr_lines
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import format_duration, format_size
 
 _COMPUTING_FRACTION: Final = 0.7

@@ -12,7 +12,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import in_brackets, one_line
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import format_size
 
 _ABOUT_MEMORY: Final = frozenset(

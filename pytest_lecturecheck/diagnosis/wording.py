@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_lecturecheck.cell_run import CellError
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import format_duration, format_size
 
 _LONGEST_TEXT: Final = 300

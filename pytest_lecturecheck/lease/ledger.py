@@ -17,9 +17,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from pytest_lecturecheck.admission import PATIENCE, Admitted, Capacity, Demand, Holding, NeverFits, Waiter, Waits, admit
 from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease.desk import LOCK_SECONDS, TICKET, Desk, Record, WaitingTicket, open_desk, read_bell
+from pytest_lecturecheck.lease.admission import (
+    PATIENCE,
+    Admitted,
+    Capacity,
+    Demand,
+    Holding,
+    NeverFits,
+    Waiter,
+    Waits,
+    admit,
+)
+from pytest_lecturecheck.lease.ledger_files import (
+    LOCK_SECONDS,
+    TICKET,
+    Desk,
+    Record,
+    WaitingTicket,
+    open_desk,
+    read_bell,
+)
 from pytest_lecturecheck.lease.records import Ticket
 
 _LOOK_SECONDS: Final = 0.02

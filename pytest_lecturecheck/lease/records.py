@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
+from pytest_lecturecheck.lease.admission import Demand, DeviceNeed, Holding
 
 SCHEMA: Final = 1
 _LABEL_CHARS: Final = 120

@@ -9,11 +9,11 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.lecture._own_settings import parse_tags, read_own_settings
-from pytest_lecturecheck.lecture._parsed import Parsed, Place
-from pytest_lecturecheck.lecture._text import read_text
-from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place
+from pytest_lecturecheck.lecture.own_settings import parse_tags, read_own_settings
+from pytest_lecturecheck.lecture.text import read_text
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
 
 _SKIP_TAGS: Final = ("skip-execution", "nbval-skip")
 _RAISES_TAGS: Final = frozenset({"raises-exception", "nbval-raises-exception"})
@@ -68,18 +68,18 @@ def _parse(path: Path, *, name: str, root: Path) -> Parsed:
         raise LectureReadError(name, None, msg)
     text = read_text(path, name=name)
     if suffix == ".ipynb":
-        from pytest_lecturecheck.lecture._ipynb import parse_ipynb  # noqa: PLC0415 - loads nbformat
+        from pytest_lecturecheck.lecture.formats.ipynb import parse_ipynb  # noqa: PLC0415 - loads nbformat
 
         return parse_ipynb(text, name=name)
     if suffix == ".md":
-        from pytest_lecturecheck.lecture._myst import parse_myst  # noqa: PLC0415 - loads nbformat and markdown-it
+        from pytest_lecturecheck.lecture.formats.myst import parse_myst  # noqa: PLC0415 - loads nbformat and markdown-it
 
         return parse_myst(text, path=path, name=name, root=root)
     if suffix == ".py":
-        from pytest_lecturecheck.lecture._jupytext import parse_script  # noqa: PLC0415 - loads jupytext
+        from pytest_lecturecheck.lecture.formats.jupytext import parse_script  # noqa: PLC0415 - loads jupytext
 
         return parse_script(text, name=name)
-    from pytest_lecturecheck.lecture._chunks import parse_chunks  # noqa: PLC0415 - loads nbformat and markdown-it
+    from pytest_lecturecheck.lecture.formats.chunks import parse_chunks  # noqa: PLC0415 - loads nbformat and markdown-it
 
     return parse_chunks(text, name=name, form=LectureFormat.RMARKDOWN if suffix == ".rmd" else LectureFormat.QUARTO)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.lecture import _peek
+from pytest_lecturecheck.lecture.formats import peek as _peek
 
 LECTURE_SUFFIXES: Final = frozenset({".ipynb", ".md", ".py", ".rmd", ".qmd"})
 """Suffixes that can be lectures, in lower case."""

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE, SharedSegment
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE, SharedSegment
 
 PROC_ROOT: Final = Path("/proc")
 SHARED_MEMORY_ROOT: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory, not a temporary folder
@@ -23,7 +23,7 @@ class MarkedProcesses:
     copies the environment. So a later scan costs a listing of ``/proc``, the marked and the new processes.
 
     Args:
-        token: value of :data:`~pytest_lecturecheck.probe.port.RUN_TOKEN_VARIABLE`.
+        token: value of :data:`~pytest_lecturecheck.model.probe.RUN_TOKEN_VARIABLE`.
         proc_root: ``/proc``, or a recorded tree.
     """
 

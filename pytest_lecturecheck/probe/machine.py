@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.platform import Machine, platform_label
+from pytest_lecturecheck.model.platform import Machine, platform_label
 from pytest_lecturecheck.probe.limits import (
     MemoryLimit,
     cgroup_memory_limits,

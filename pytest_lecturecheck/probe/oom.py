@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.evidence import OomKill, OomScope
+from pytest_lecturecheck.model.evidence import OomKill, OomScope
 from pytest_lecturecheck.probe.limits import group_folders, read_number, read_text
 
 _ROOT: Final = Path("/")

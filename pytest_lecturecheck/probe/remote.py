@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
-from pytest_lecturecheck.probe.port import CellReadings, Snapshot
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.probe import CellReadings, Snapshot
+from pytest_lecturecheck.model.timeline import MemorySample
 
 _REASON: Final = "the kernel ran on another node"
 _MISSING: Final = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_lecturecheck.cell_run import CellRun
-from pytest_lecturecheck.device import AllocatorFigures, DeviceHolder, DeviceUse, HolderKind
-from pytest_lecturecheck.environment import CACHE_VARIABLE
-from pytest_lecturecheck.metric import Measurement, Metric
+from pytest_lecturecheck.config.environment import CACHE_VARIABLE
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.device import AllocatorFigures, DeviceHolder, DeviceUse, HolderKind
+from pytest_lecturecheck.model.metric import Measurement, Metric
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.text import one_line
-from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.units import format_duration, format_size
 
 _NO_FIGURE: Final = "-"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pytest_lecturecheck.budget import LectureBudget
-from pytest_lecturecheck.cell_run import CellRun
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.text import cut_line, one_line
-from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 _HEADLINE_CHARS: Final = 500

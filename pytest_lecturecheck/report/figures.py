@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.figure import format_figure
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.figure import format_figure
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.devices import compile_text, gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line
-from pytest_lecturecheck.run import Run
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import FigureComparison, VerdictKind
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown import Extent, render_markdown
 from pytest_lecturecheck.report.text import one_line

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
 
 SCHEMA: Final = 1

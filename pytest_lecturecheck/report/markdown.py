@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.report.concurrency import concurrency_tables
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.failure import render_failure
-from pytest_lecturecheck.report.summary import (
+from pytest_lecturecheck.report.terminal.concurrency import concurrency_tables
+from pytest_lecturecheck.report.terminal.failure import render_failure
+from pytest_lecturecheck.report.terminal.summary import (
     cell_text,
     count_text,
     extra_columns,

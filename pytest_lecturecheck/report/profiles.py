@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_lecturecheck.cell_run import CellRun
-from pytest_lecturecheck.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.text import cut_line, one_line
 from pytest_lecturecheck.units import format_duration

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pytest_lecturecheck.finding import FindingKind
-from pytest_lecturecheck.metric import Measurement, Metric
-from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Metric
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, plural
 from pytest_lecturecheck.report.markdown import code, escape
-from pytest_lecturecheck.report.summary import replication_line
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.report.terminal.summary import replication_line
 from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
 from pytest_lecturecheck.verdict import VerdictKind
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.runs import (
     StoredRun,

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.kept import KeptRun, KeptSession
-from pytest_lecturecheck.run import Run
-from pytest_lecturecheck.store._plausible import check_numbers
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.store.atomic import write_text_atomically
+from pytest_lecturecheck.store.plausibility import check_numbers
 from pytest_lecturecheck.store.runs import (
     NewerRunFileError,
     budget_from_dict,
@@ -30,7 +30,7 @@ from pytest_lecturecheck.store.runs import (
     run_from_dict,
     verdict_from_dict,
 )
-from pytest_lecturecheck.timeline import thin
+from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
 FOLDER_NAME: Final = "runs"
 DEFAULT_KEEP: Final = 50

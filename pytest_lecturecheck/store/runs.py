@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pytest_lecturecheck.budget import LectureBudget
+from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.run import Run
-from pytest_lecturecheck.store._codec import CodecError, from_plain, to_plain
-from pytest_lecturecheck.store._surrogates import restore_surrogates
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.store.atomic import write_text_atomically
+from pytest_lecturecheck.store.codec import CodecError, from_plain, to_plain
+from pytest_lecturecheck.store.surrogates import restore_surrogates
 from pytest_lecturecheck.verdict import Verdict
 
 SCHEMA: Final = 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
-from pytest_lecturecheck.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
 from pytest_lecturecheck.trace.events import Line, Op, operations
 
 _PICOSECONDS: Final = 10**12

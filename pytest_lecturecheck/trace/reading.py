@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pytest_lecturecheck.errors import TraceFileError
-from pytest_lecturecheck.profile import ProfileFigures
+from pytest_lecturecheck.model.profile import ProfileFigures
 from pytest_lecturecheck.trace.figures import summarise
 
 _CHUNK_BYTES: Final = 1 << 20

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from pytest_lecturecheck.cohort_record import member_labels
 from pytest_lecturecheck.diagnosis import Cause, diagnose
-from pytest_lecturecheck.run import Outcome, Run
-from pytest_lecturecheck.verdict.words import Verdict
+from pytest_lecturecheck.model.cohort_record import member_labels
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.verdict.values import Verdict
 
 _SIGABRT: Final = 6
 _ENDED: Final = {

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget, Tolerance
-from pytest_lecturecheck.cell_run import CellRun
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable, Unit
-from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget, Tolerance
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable, Unit
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.units import format_fraction, format_si, format_size
-from pytest_lecturecheck.verdict.words import Comparison, Policy, VerdictKind
+from pytest_lecturecheck.verdict.values import Comparison, Policy, VerdictKind
 
 _FAR_UNDER: Final = 2.0
 _CROWDED_FACTOR: Final = 1.25

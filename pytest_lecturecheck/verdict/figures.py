@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_lecturecheck.budget import FigureBudget, LectureBudget
-from pytest_lecturecheck.cell_run import CellRun
-from pytest_lecturecheck.figure import Figure, format_figure, format_figure_range, format_figures_apart
-from pytest_lecturecheck.run import Run
+from pytest_lecturecheck.budget.limits import FigureBudget, LectureBudget
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.figure import Figure, format_figure, format_figure_range, format_figures_apart
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.units import format_fraction
-from pytest_lecturecheck.verdict.words import FigureComparison, VerdictKind
+from pytest_lecturecheck.verdict.values import FigureComparison, VerdictKind
 
 _MANY_TIMES: Final = 100
 

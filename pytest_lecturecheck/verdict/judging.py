@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_lecturecheck.budget import LectureBudget
+from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.finding import Finding
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.comparison import compare_budget, compare_declared, is_comparable
 from pytest_lecturecheck.verdict.figures import compare_figures
-from pytest_lecturecheck.verdict.words import FAILING, Comparison, FigureComparison, Policy, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.values import FAILING, Comparison, FigureComparison, Policy, Verdict, VerdictKind
 
 _BY_OUTCOME: Final = {
     Outcome.FAILED: VerdictKind.FAILED,

@@ -6,8 +6,8 @@ import re
 import pytest
 from real_sessions import CASES, PLATFORM
 
+from pytest_lecturecheck.config.options import read_command_line
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.options import read_command_line
 
 NOTHING_RAN = "test session starts"
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from real_sessions import Desk, session_environment, wait_until
 
-from pytest_lecturecheck.cli import main
+from pytest_lecturecheck.commands.main import main
 
 pytestmark = pytest.mark.slurm
 

@@ -13,11 +13,11 @@ import pytest
 from made_entries import over
 from made_sessions import START, after, before, budgets, drifting, kept, session_of
 
-from pytest_lecturecheck.cli import main
+from pytest_lecturecheck.commands.main import main
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.json import render_json
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.store.budgets import save_budgets
+from pytest_lecturecheck.store.budget_file.files import save_budgets
 from pytest_lecturecheck.store.history import keep_session
 from pytest_lecturecheck.store.runs import budget_to_dict, run_to_dict, verdict_to_dict
 
@@ -274,7 +274,7 @@ def test_the_whole_help_of_a_command(capsys, monkeypatch):
 
 def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():
     script = (
-        "import sys; from pytest_lecturecheck.cli import main; "
+        "import sys; from pytest_lecturecheck.commands.main import main; "
         "print(sorted({'pytest', '_pytest', 'nbformat', 'nbclient', 'jinja2', 'jupytext'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -283,7 +283,7 @@ def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():
 
 def test_help_loads_no_room():
     script = (
-        "import sys; from pytest_lecturecheck.cli import main\n"
+        "import sys; from pytest_lecturecheck.commands.main import main\n"
         "try: main(['compare', '--help'])\n"
         "except SystemExit: pass\n"
         "print('LOADED', *sorted(name for name in sys.modules if name.startswith('pytest_lecturecheck.')))"
@@ -297,7 +297,7 @@ def test_help_loads_no_room():
 
 def test_a_terminal_of_a_poor_encoding_gets_escapes(book):
     keep(book, before())
-    script = "import sys; from pytest_lecturecheck.cli import main; sys.exit(main(['readme']))"
+    script = "import sys; from pytest_lecturecheck.commands.main import main; sys.exit(main(['readme']))"
     found = subprocess.run(
         [sys.executable, "-X", "utf8=0", "-c", script],
         capture_output=True,

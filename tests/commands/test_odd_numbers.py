@@ -18,11 +18,11 @@ from test_concurrency import cohort, kernel
 from test_reported_figures import DISTANCE, SPEEDUP
 from test_reported_figures import entry as reporting
 
-from pytest_lecturecheck.cli import main
-from pytest_lecturecheck.commands.kept_sessions import entries_of
-from pytest_lecturecheck.report.failure import render_failure
+from pytest_lecturecheck.commands.main import main
+from pytest_lecturecheck.commands.session_lookup import entries_of
 from pytest_lecturecheck.report.junit import properties
-from pytest_lecturecheck.report.summary import render_summary
+from pytest_lecturecheck.report.terminal.failure import render_failure
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.store.history import read_session
 from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict
 

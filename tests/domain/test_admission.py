@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.admission import (
+from pytest_lecturecheck.lease.admission import (
     PATIENCE,
     Admitted,
     Capacity,

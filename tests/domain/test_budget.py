@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets, Tolerance, closest_name
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget, PlatformBudgets, Tolerance, closest_name
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.units import GIB, MIB
 
 DEFAULT = Tolerance()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.cluster import (
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.config.slurm import (
     LEAST_STEP_BYTES,
     SlurmSettings,
     job_name,
@@ -19,8 +19,8 @@ from pytest_lecturecheck.cluster import (
     step_memory_bytes,
 )
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT, GpuNeed, RunSettings
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT, GpuNeed, RunSettings
 from pytest_lecturecheck.units import GIB, MIB
 
 METRIC = Metric.PEAK_FOOTPRINT

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cohort import (
+from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.cohort import (
     CohortMember,
     CohortRun,
     CohortSpec,
@@ -17,9 +18,8 @@ from pytest_lecturecheck.cohort import (
     repeat_lecture,
     safe_concurrency,
 )
-from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome, Run
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.cohort import CohortSpec, PeakOfSum, repeat_lecture
-from pytest_lecturecheck.cohort_record import cohort_of, join_runs, member_labels, start_skew_seconds
-from pytest_lecturecheck.device import Device, DeviceHolder, DeviceSample, DeviceUse, HolderKind
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.cohort import CohortSpec, PeakOfSum, repeat_lecture
+from pytest_lecturecheck.model.cohort_record import cohort_of, join_runs, member_labels, start_skew_seconds
+from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceSample, DeviceUse, HolderKind
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.verdict import Policy, judge
 from pytest_lecturecheck.verdict.cohorts import judge_members
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from pytest_lecturecheck.admission import Capacity, Demand, DeviceNeed
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.demand import default_share_bytes, demand_of
-from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT, GpuNeed, RunSettings
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.lease.admission import Capacity, Demand, DeviceNeed
+from pytest_lecturecheck.lease.demand import default_share_bytes, demand_of
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT, GpuNeed, RunSettings
 from pytest_lecturecheck.units import GIB, MIB
 
 CPU_MACHINE = Capacity(host_bytes=24 * GIB, core_count=4)

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.device_plan import CONTEXT_BYTES, DEFAULT_FRACTION, count_fitting, does_fit, memory_fraction
+from pytest_lecturecheck.model.device_plan import (
+    CONTEXT_BYTES,
+    DEFAULT_FRACTION,
+    count_fitting,
+    does_fit,
+    memory_fraction,
+)
 from pytest_lecturecheck.units import GIB, MIB
 
 T4 = 15360 * MIB

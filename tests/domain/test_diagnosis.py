@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cell_run import CellError
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import GIB, MIB
 
 # Memory as on a machine with 24 GiB, most of it free, and a small kernel.

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.device import CompileFigures
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.device import CompileFigures
+from pytest_lecturecheck.model.evidence import Evidence
 
 MIB = 1024**2
 BASE = Evidence(

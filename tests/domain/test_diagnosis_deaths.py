@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cell_run import CellError
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import Evidence, OomKill, OomScope
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope
 from pytest_lecturecheck.units import GIB, MIB
 
 ROOMY = Evidence(

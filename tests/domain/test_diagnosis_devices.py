@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cell_run import CellError
-from pytest_lecturecheck.device import AllocatorFigures, Device, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.device import AllocatorFigures, Device, DeviceHolder, DeviceUse, HolderKind
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.units import GIB, MIB
 
 CASES = Path(__file__).parents[1] / "cases"

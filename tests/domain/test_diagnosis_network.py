@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellError
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import Evidence
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.evidence import Evidence
 
 UNRESOLVED = "<urlopen error [Errno -2] Name or service not known>"
 

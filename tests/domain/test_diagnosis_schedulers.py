@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellError
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import Evidence, OomKill, OomScope, SchedulerFacts
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope, SchedulerFacts
 from pytest_lecturecheck.units import MIB
 
 STEP = SchedulerFacts(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.drift import find_drift, theil_sen_slope
+from pytest_lecturecheck.budget.drift import find_drift, theil_sen_slope
 
 DAYS = st.lists(st.integers(0, 365), min_size=6, max_size=14, unique=True).filter(
     lambda days: max(days) - min(days) >= 30

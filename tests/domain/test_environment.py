@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_lecturecheck.environment import (
+from pytest_lecturecheck.config.environment import (
     EnvironmentRules,
     KernelPlace,
     kernel_environment,
@@ -12,7 +12,7 @@ from pytest_lecturecheck.environment import (
     parse_profiles,
 )
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.settings import GpuNeed
+from pytest_lecturecheck.model.settings import GpuNeed
 from pytest_lecturecheck.units import GIB
 
 ON_CPU = KernelPlace(kernel_count=2, device_bytes=None, cache_folder="/project/.lecturecheck/jax-cache")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import FigureBudget
-from pytest_lecturecheck.figure import (
+from pytest_lecturecheck.budget.limits import FigureBudget
+from pytest_lecturecheck.model.figure import (
     Better,
     Figure,
     format_figure,

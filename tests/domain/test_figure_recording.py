@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.budget import FigureBudget, LectureBudget, PlatformBudgets
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.figure import Better, Figure
-from pytest_lecturecheck.figure_recording import FigureChange
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.recording import record
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.figure_recording import FigureChange
+from pytest_lecturecheck.budget.limits import FigureBudget, LectureBudget, PlatformBudgets
+from pytest_lecturecheck.budget.recording import record
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.figure import Better, Figure
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable, Unit
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable, Unit
 from pytest_lecturecheck.units import MIB
 
 UNITS_BY_SUFFIX = {"bytes": Unit.BYTES, "seconds": Unit.SECONDS, "count": Unit.COUNT}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.admission import Capacity, Demand, DeviceNeed
-from pytest_lecturecheck.ordering import order
+from pytest_lecturecheck.lease.admission import Capacity, Demand, DeviceNeed
+from pytest_lecturecheck.lease.ordering import order
 from pytest_lecturecheck.units import GIB
 
 MACHINE = Capacity(host_bytes=10 * GIB, devices={0: 15 * GIB}, core_count=8)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.platform import Machine, parse_platform_label, platform_label
+from pytest_lecturecheck.model.platform import Machine, parse_platform_label, platform_label
 from pytest_lecturecheck.units import GIB
 
 

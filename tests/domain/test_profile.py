@@ -2,12 +2,12 @@
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.config.option_values import read_trace_request
+from pytest_lecturecheck.config.options import Mode, resolve
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.option_values import read_trace_request
-from pytest_lecturecheck.options import Mode, resolve
-from pytest_lecturecheck.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures, TraceRequest
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures, TraceRequest
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict
 
 

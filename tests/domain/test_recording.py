@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import HeavyCell, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.platform import Machine, Software
-from pytest_lecturecheck.recording import record, stale_entries
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.limits import HeavyCell, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.budget.recording import record, stale_entries
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

@@ -6,11 +6,11 @@ import datetime as dt
 
 import pytest
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget, PlatformBudgets
-from pytest_lecturecheck.device import Device, DeviceUse
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.recording import record
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget, PlatformBudgets
+from pytest_lecturecheck.budget.recording import record
+from pytest_lecturecheck.model.device import Device, DeviceUse
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import GIB, MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

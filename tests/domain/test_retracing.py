@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.profile import Bound, DeviceProfile, ProfileFigures
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileFigures
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.retracing import add_traces, cells_over
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind, judge_profiled
 
 PROFILE = ProfileFigures(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pytest_lecturecheck.finding import FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.run import Outcome, Run
-from pytest_lecturecheck.running import unused_gpu_finding
-from pytest_lecturecheck.settings import GpuNeed
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.settings import GpuNeed
+from pytest_lecturecheck.session.lecture_runner import unused_gpu_finding
 
 LIVE = Measurement(metric=Metric.GPU_LIVE, value=0, method=Method.AGENT, source="JAX on cuda:0")
 

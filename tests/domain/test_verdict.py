@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.cell_run import CellError, CellRun, CellStatus
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import GIB, MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

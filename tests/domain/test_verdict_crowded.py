@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 
 MACHINE = Machine(system="Linux", architecture="x86_64", cpu="CPU", core_count=2, ram_bytes=2**34)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import FigureBudget, LectureBudget, MetricBudget
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.figure import Figure
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.limits import FigureBudget, LectureBudget, MetricBudget
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.figure import Figure
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

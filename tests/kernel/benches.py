@@ -11,13 +11,13 @@ from textwrap import dedent
 import nbformat.v4
 from fakes import FakeDeviceProbe, FakeProbe
 
-from pytest_lecturecheck.execution import Workbench
-from pytest_lecturecheck.kernel.ports import RunPlan
-from pytest_lecturecheck.kernel.runner import run_lecture
-from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
+from pytest_lecturecheck.kernel.run.ports import RunPlan
+from pytest_lecturecheck.kernel.run.runner import run_lecture
+from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
 from pytest_lecturecheck.probe.machine import detect_machine
-from pytest_lecturecheck.run import Run
-from pytest_lecturecheck.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.session.workbench import Workbench
 
 FIRST_LINE = 100
 """Each cell begins 100 lines after the one before it, so that lines are told apart."""

@@ -10,15 +10,15 @@ import pytest
 from benches import lecture
 from fakes import FakeProbe
 
-from pytest_lecturecheck.cohort import CohortSpec, repeat_lecture
 from pytest_lecturecheck.diagnosis import diagnose
-from pytest_lecturecheck.execution import KernelJob
-from pytest_lecturecheck.kernel.barrier import Barrier, Seat
-from pytest_lecturecheck.kernel.cohort import _Board, _Watch
-from pytest_lecturecheck.kernel.ports import Progress
-from pytest_lecturecheck.probe.port import Snapshot
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.settings import DEFAULTS
+from pytest_lecturecheck.kernel.run.barrier import Barrier, Seat
+from pytest_lecturecheck.kernel.run.cohort import _Board, _Watch
+from pytest_lecturecheck.kernel.run.ports import Progress
+from pytest_lecturecheck.model.cohort import CohortSpec, repeat_lecture
+from pytest_lecturecheck.model.probe import Snapshot
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.settings import DEFAULTS
+from pytest_lecturecheck.session.workbench import KernelJob
 
 MIB = 1024**2
 

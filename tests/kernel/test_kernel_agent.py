@@ -3,7 +3,7 @@
 import pytest
 from benches import messages
 
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.model.run import Outcome
 
 
 def test_a_lecture_sees_nothing_of_the_agent(bench):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.evidence import OomScope
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.model.evidence import OomScope
+from pytest_lecturecheck.model.run import Outcome
 
 CAP = 200_000_000
 # Far over the cap, and then it waits for its end: what it takes does not depend on when the watchdog looks.

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.device import AllocatorFigures, CompileFigures
-from pytest_lecturecheck.kernel.device_readings import (
+from pytest_lecturecheck.kernel.run.device_readings import (
     cell_readings,
     compile_reading,
     is_preallocated,
     lecture_readings,
     shared_devices,
 )
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 
 MIB = 1024**2
 GIB = 1024**3

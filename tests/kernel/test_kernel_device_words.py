@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.device import AllocatorFigures, CompileFigures
-from pytest_lecturecheck.kernel.agent_devices import SLOT_BYTES, LastWords
-from pytest_lecturecheck.kernel.device_words import clean_allocators, clean_compilation, clean_errors, clean_seconds
-from pytest_lecturecheck.kernel.last_words import LastWords as Read
-from pytest_lecturecheck.kernel.last_words import read_last_words
-from pytest_lecturecheck.kernel.words import clean_words
+from pytest_lecturecheck.kernel.agent.devices import SLOT_BYTES, LastWords
+from pytest_lecturecheck.kernel.messages.agent_device_reply import (
+    clean_allocators,
+    clean_compilation,
+    clean_errors,
+    clean_seconds,
+)
+from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
+from pytest_lecturecheck.kernel.messages.crash_record import LastWords as Read
+from pytest_lecturecheck.kernel.messages.crash_record import read_last_words
+from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
 
 SAID = {"library": "JAX", "device": "cuda:0", "live_bytes": 10, "peak_live_bytes": 20, "pool_bytes": None}
 KEPT = AllocatorFigures(library="JAX", device="cuda:0", live_bytes=10, peak_live_bytes=20)

@@ -6,7 +6,8 @@ import pytest
 from benches import messages, run_to_limit, statuses
 from fakes import FakeDeviceProbe
 
-from pytest_lecturecheck.device import (
+from pytest_lecturecheck.diagnosis import CauseKind, diagnose
+from pytest_lecturecheck.model.device import (
     AllocatorFigures,
     CompileFigures,
     Device,
@@ -15,9 +16,8 @@ from pytest_lecturecheck.device import (
     DeviceUse,
     HolderKind,
 )
-from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.run import Outcome
 
 MIB = 1024**2
 TWO_DEVICES = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}

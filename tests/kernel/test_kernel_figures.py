@@ -9,11 +9,11 @@ import nbformat.v4
 import pytest
 from benches import messages
 
-from pytest_lecturecheck.figure import MIME_TYPE, Better, Figure
-from pytest_lecturecheck.finding import FindingKind
-from pytest_lecturecheck.kernel.lecture_figures import ReportedFigures
-from pytest_lecturecheck.lecture.model import Cell
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.kernel.messages.lecture_figures import ReportedFigures
+from pytest_lecturecheck.model.figure import MIME_TYPE, Better, Figure
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.run import Outcome
 
 CELL = Cell(index=0, number=3, source="", line=41)
 BY_MESSAGE = """

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pytest_lecturecheck.kernel.loop import KernelLoop
+from pytest_lecturecheck.kernel.run.loop import KernelLoop
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_interruptions_at_random_moments_each_end_the_wait(loop, monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, seconds)
         loop.run(sleep_in_pieces())
 
-    monkeypatch.setattr("pytest_lecturecheck.kernel.loop._POLL_SECONDS", 0.0005)
+    monkeypatch.setattr("pytest_lecturecheck.kernel.run.loop._POLL_SECONDS", 0.0005)
     loop.run(asyncio.sleep(0))
     before = signal.signal(signal.SIGALRM, interrupt)
     draw = random.Random(1)

@@ -2,10 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.finding import FindingKind
-from pytest_lecturecheck.kernel.client import Reply
-from pytest_lecturecheck.kernel.observations import (
+from pytest_lecturecheck.kernel.messages.client import Reply
+from pytest_lecturecheck.kernel.run.observations import (
     cell_error,
     cell_findings,
     exit_error,
@@ -14,8 +12,10 @@ from pytest_lecturecheck.kernel.observations import (
     plain,
     thread_findings,
 )
-from pytest_lecturecheck.lecture.model import Cell
-from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.units import MIB, format_size
 
 CELL = Cell(index=4, number=3, source="a = 1\nb = 2\nc = a / 0", line=41)

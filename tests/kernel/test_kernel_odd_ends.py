@@ -1,7 +1,7 @@
 import pytest
 
-from pytest_lecturecheck.cell_run import CellStatus
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.run import Outcome
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.outputs import BoundedText
+from pytest_lecturecheck.kernel.process.outputs import BoundedText
 
 pieces = st.lists(st.text(max_size=40), max_size=30)
 bounds = st.integers(0, 25)

@@ -7,9 +7,9 @@ import pytest
 from benches import lecture, messages, run_to_limit, statuses
 
 from pytest_lecturecheck.errors import TraceFileError
-from pytest_lecturecheck.execution import plan_tracing
-from pytest_lecturecheck.finding import FindingKind
-from pytest_lecturecheck.settings import DEFAULTS
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.settings import DEFAULTS
+from pytest_lecturecheck.session.workbench import plan_tracing
 
 SET_UP = """
     import jax, jax.numpy as jnp

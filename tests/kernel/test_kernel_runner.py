@@ -8,9 +8,9 @@ import pytest
 from benches import Code, kernelspec, messages, run_to_limit, statuses
 from fakes import FakeProbe
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.probe.port import CellReadings, Snapshot
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.probe import CellReadings, Snapshot
+from pytest_lecturecheck.model.run import Outcome
 
 
 def test_a_lecture_from_start_to_end(bench):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.kernel.scope import start_scope
+from pytest_lecturecheck.kernel.process.scope import start_scope
 from pytest_lecturecheck.units import GIB
 
 PID = 4711

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from pytest_lecturecheck.execution import Workbench, resolve_settings
-from pytest_lecturecheck.finding import FindingKind
 from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.probe.machine import detect_machine
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.settings import RunSettings
+from pytest_lecturecheck.session.workbench import Workbench, resolve_settings
 
 # What ipywidgets.Output does, without ipywidgets: output of the request goes to the widget while its id is set.
 OUTPUT_WIDGET = """

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.stack import Stack, StackOffer, _read_answer, ask_stack, clean_offer, parse_stack
+from pytest_lecturecheck.kernel.messages.stack import (
+    Stack,
+    StackOffer,
+    _read_answer,
+    ask_stack,
+    clean_offer,
+    parse_stack,
+)
 
 HOME = "/home/ann/.venv/lib/python3.11"
 CELL = "/tmp/ipykernel_4711/1234567890.py"

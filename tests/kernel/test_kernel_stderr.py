@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.stderr import stderr_tail
+from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 
 CRASH = """\
 before

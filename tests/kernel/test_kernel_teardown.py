@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from benches import messages, run_to_limit
 
-from pytest_lecturecheck.cell_run import CellStatus
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.settings import AUTOMATIC_CAP, NO_LIMIT
+from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT
 
 SLEEPER = "import time; time.sleep(600)"
 IN_NEW_SESSION = f"""

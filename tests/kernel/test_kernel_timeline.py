@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from fakes import FakeProbe
 
-from pytest_lecturecheck.cell_run import CellStatus
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.probe.port import CellReadings
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.probe import CellReadings
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.timeline import MemorySample
 
 HOLD_UNTIL_SEEN = """
 import pathlib, time

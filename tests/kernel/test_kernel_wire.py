@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
-from pytest_lecturecheck.kernel import wire
+from pytest_lecturecheck.kernel.messages import wire
 
 
 def received(parts, session):

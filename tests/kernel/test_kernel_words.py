@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.words import clean_words
+from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.cluster import SlurmSettings
+from pytest_lecturecheck.config.slurm import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.kernel.launchers import at_node, tether
+from pytest_lecturecheck.kernel.launchers import node_entry as at_node
+from pytest_lecturecheck.kernel.launchers import srun_parent_watch as tether
 from pytest_lecturecheck.kernel.launchers.local import LOCAL, LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelPlace, ProcessEnd
 from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher

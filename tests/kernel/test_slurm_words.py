@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cluster import SlurmSettings
+from pytest_lecturecheck.config.slurm import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers.port import LaunchOrder, ProcessEnd
 from pytest_lecturecheck.kernel.launchers.slurm import SlurmLauncher
-from pytest_lecturecheck.kernel.launchers.slurm_words import (
+from pytest_lecturecheck.kernel.launchers.slurm_format import (
     StepText,
     check_allocation,
     default_step_bytes,
@@ -24,7 +24,7 @@ from pytest_lecturecheck.kernel.launchers.slurm_words import (
     settle_state,
     step_options,
 )
-from pytest_lecturecheck.settings import GpuNeed
+from pytest_lecturecheck.model.settings import GpuNeed
 from pytest_lecturecheck.units import GIB, MIB
 
 ORDER = LaunchOrder(

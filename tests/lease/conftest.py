@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.admission import Capacity
+from pytest_lecturecheck.lease.admission import Capacity
 from pytest_lecturecheck.lease.ledger import Ledger
 
 # Signals, owners and modes of POSIX; there is no such thing to test on Windows.

@@ -12,10 +12,10 @@ import threading
 import time
 from pathlib import Path
 
-from pytest_lecturecheck.admission import Capacity, Demand, Holding, NeverFits, Waits
 from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease.desk import open_desk
+from pytest_lecturecheck.lease.admission import Capacity, Demand, Holding, NeverFits, Waits
 from pytest_lecturecheck.lease.ledger import Ledger
+from pytest_lecturecheck.lease.ledger_files import open_desk
 
 
 def say(**values):

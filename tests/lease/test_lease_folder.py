@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.admission import Capacity
 from pytest_lecturecheck.errors import LeaseError
 from pytest_lecturecheck.lease import folder as folder_module
+from pytest_lecturecheck.lease.admission import Capacity
 from pytest_lecturecheck.lease.folder import default_folder, make_private_folder
 from pytest_lecturecheck.lease.ledger import Ledger
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.admission import Demand, DeviceNeed, Holding
+from pytest_lecturecheck.lease.admission import Demand, DeviceNeed, Holding
 from pytest_lecturecheck.lease.records import (
     UNREADABLE,
     Admission,

@@ -9,7 +9,9 @@ import threading
 
 import pytest
 
-from pytest_lecturecheck.admission import (
+from pytest_lecturecheck.errors import LeaseError
+from pytest_lecturecheck.lease import ledger_files as desk_module
+from pytest_lecturecheck.lease.admission import (
     PATIENCE,
     Capacity,
     Demand,
@@ -19,10 +21,8 @@ from pytest_lecturecheck.admission import (
     Scarce,
     Waits,
 )
-from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease import desk as desk_module
-from pytest_lecturecheck.lease.desk import open_desk
 from pytest_lecturecheck.lease.ledger import Lease, Ledger
+from pytest_lecturecheck.lease.ledger_files import open_desk
 from pytest_lecturecheck.lease.records import UNREADABLE, Ticket
 
 ALL = Demand(label="all.md", host_bytes=100)

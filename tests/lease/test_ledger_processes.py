@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from pytest_lecturecheck.admission import PATIENCE, Demand, Scarce, Waits
 from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease.desk import open_desk
+from pytest_lecturecheck.lease.admission import PATIENCE, Demand, Scarce, Waits
 from pytest_lecturecheck.lease.ledger import Lease, Ledger
+from pytest_lecturecheck.lease.ledger_files import open_desk
 
 
 def held_bytes(ledger):

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
-from pytest_lecturecheck.lecture._patterns import matches_path
-from pytest_lecturecheck.lecture.book import find_book, read_book
-from pytest_lecturecheck.settings import NO_LIMIT, RunSettings
+from pytest_lecturecheck.lecture.book.configuration import find_book, read_book
+from pytest_lecturecheck.lecture.book.patterns import matches_path
+from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings
 
 
 def _write(folder, **files: str):

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from made_pages import CASES, code, notebook
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.lecture._json_lines import locate_sources
-from pytest_lecturecheck.lecture.model import LectureFormat
+from pytest_lecturecheck.lecture.formats.json_lines import locate_sources
 from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import LectureFormat
 
 NO_KERNELSPEC = Finding(
     kind=FindingKind.NO_KERNELSPEC, message="no kernelspec is named; the default Python kernel is used"

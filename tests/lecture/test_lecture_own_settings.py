@@ -5,7 +5,7 @@ from made_pages import code, notebook, page
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.reading import read_lecture
-from pytest_lecturecheck.settings import NO_LIMIT, RunSettings
+from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings
 
 CELL = "```{code-cell}\n1\n```\n"
 

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from made_pages import HEADER
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.finding import FindingKind
-from pytest_lecturecheck.lecture._chunks import parse_chunks
-from pytest_lecturecheck.lecture._ipynb import parse_ipynb
-from pytest_lecturecheck.lecture._jupytext import parse_script
-from pytest_lecturecheck.lecture._myst import parse_myst
-from pytest_lecturecheck.lecture._parsed import Parsed
-from pytest_lecturecheck.lecture._peek import find_code_cells, split_front_matter
-from pytest_lecturecheck.lecture._sphinx_conf import read_constants
-from pytest_lecturecheck.lecture._toc import read_toc
-from pytest_lecturecheck.lecture.model import LectureFormat
+from pytest_lecturecheck.lecture.book.sphinx_conf import read_constants
+from pytest_lecturecheck.lecture.book.toc import read_toc
+from pytest_lecturecheck.lecture.formats.chunks import parse_chunks
+from pytest_lecturecheck.lecture.formats.ipynb import parse_ipynb
+from pytest_lecturecheck.lecture.formats.jupytext import parse_script
+from pytest_lecturecheck.lecture.formats.myst import parse_myst
+from pytest_lecturecheck.lecture.formats.parsed import Parsed
+from pytest_lecturecheck.lecture.formats.peek import find_code_cells, split_front_matter
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.lecture import LectureFormat
 
 HERE = Path(__file__).parent
 # No deadline: a busy machine is no fault of the code.

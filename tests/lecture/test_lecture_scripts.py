@@ -6,9 +6,9 @@ import pytest
 from made_pages import CASES
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.lecture.model import LectureFormat
 from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import LectureFormat
 
 
 def _write(folder, text: str, name: str):

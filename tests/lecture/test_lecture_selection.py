@@ -176,7 +176,7 @@ def test_collection_loads_no_library_of_a_format(tmp_path):
     shutil.copy(CASES / "A13-percent-scripts" / "lecture_percent.py", tmp_path)
     program = (
         "import sys; from pathlib import Path; from pytest_lecturecheck.lecture.selection import is_candidate\n"
-        "import pytest_lecturecheck.lecture.reading, pytest_lecturecheck.lecture.book\n"
+        "import pytest_lecturecheck.lecture.reading, pytest_lecturecheck.lecture.book.configuration\n"
         "assert all(is_candidate(path) for path in Path(sys.argv[1]).iterdir())\n"
         "print(sorted({'nbformat', 'jupytext', 'yaml', 'markdown_it', 'nbclient'} & sys.modules.keys()))"
     )

@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.chronicle import Chronicle, render_interrupted, render_state, tell_interrupted, try_folder
-from pytest_lecturecheck.kernel.ports import Progress
-from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
-from pytest_lecturecheck.probe.port import Snapshot
-from pytest_lecturecheck.settings import NO_LIMIT, RunSettings
+from pytest_lecturecheck.kernel.run.ports import Progress
+from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
+from pytest_lecturecheck.model.probe import Snapshot
+from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings
+from pytest_lecturecheck.session.journal_writer import (
+    Chronicle,
+    render_interrupted,
+    render_state,
+    tell_interrupted,
+    try_folder,
+)
 from pytest_lecturecheck.store.journal import Interrupted, read_journal
 
 GIB = 1024**3

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.fingerprint import take_fingerprint
-from pytest_lecturecheck.kernel.installed import describe_interpreter, describe_kernel
-from pytest_lecturecheck.lecture.model import Cell, Lecture, LectureFormat
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.kernel.process.installed import describe_interpreter, describe_kernel
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.session.fingerprint import take_fingerprint
 
 GIB = 1024**3
 MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="Example", core_count=4, ram_bytes=16 * GIB)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from made_entries import died, failed, over, quiet_ones, within
 from test_terminal import HOSTILE, UNSAFE
 
-from pytest_lecturecheck.heartbeat import Heartbeat, render_beat, render_end, render_start
-from pytest_lecturecheck.report.terminal import Progress
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.report.terminal.progress import Progress
+from pytest_lecturecheck.session.heartbeat import Heartbeat, render_beat, render_end, render_start
 
 GIB = 1024**3
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_lecturecheck.admission import Capacity, Demand, DeviceNeed
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.device import Device
-from pytest_lecturecheck.leasing import (
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.lease.admission import Capacity, Demand, DeviceNeed
+from pytest_lecturecheck.lease.broker import (
     LeaseDesk,
     is_covered,
     machine_capacity,
@@ -15,9 +14,10 @@ from pytest_lecturecheck.leasing import (
     read_capacity,
     recorded_cores,
 )
-from pytest_lecturecheck.metric import Method, Metric
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.settings import RunSettings
+from pytest_lecturecheck.model.device import Device
+from pytest_lecturecheck.model.metric import Method, Metric
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.units import GIB, MIB
 
 MACHINE = Machine(system="Linux 6.8", architecture="x86_64", cpu="EPYC", core_count=4, ram_bytes=16 * GIB)

@@ -60,7 +60,7 @@ def test_without_a_flag_nothing_is_loaded_and_nothing_collected(pytester):
     pytester.makeconftest(PRINT_LOADED.format(heavy=HEAVY))
     result = pytester.runpytest_subprocess("-s", "-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1)
-    assert loaded(result) == ([], ["pytest_lecturecheck.option_table", "pytest_lecturecheck.plugin"])
+    assert loaded(result) == ([], ["pytest_lecturecheck.config.option_table", "pytest_lecturecheck.plugin"])
     result.stdout.no_fnmatch_line("*lecturecheck:*")
     result.stdout.fnmatch_lines(["PLUGIN False"])
 

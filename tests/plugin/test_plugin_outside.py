@@ -1,6 +1,6 @@
 """Lectures that are named and lie outside of rootdir."""
 
-from pytest_lecturecheck.nodes import LectureItem
+from pytest_lecturecheck.plugin.nodes import LectureItem
 
 
 def test_lectures_outside_of_rootdir_keep_names_of_their_own(pytester, lecture):

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_lecturecheck.nodes import harmless_id
-from pytest_lecturecheck.publishing import GitHub, guard_for, guard_longrepr
+from pytest_lecturecheck.plugin.nodes import harmless_id
+from pytest_lecturecheck.session.github import GitHub, guard_for, guard_longrepr
 
 
 @pytest.fixture

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.remembering import RERUN_ADVICE, FailureMemory, is_ci, is_worth_remembering, repeat_verdict
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.session.failure_memory import (
+    RERUN_ADVICE,
+    FailureMemory,
+    is_ci,
+    is_worth_remembering,
+    repeat_verdict,
+)
 from pytest_lecturecheck.store.failures import NewerFailuresError, read_failures
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_lecturecheck.rootdir import explain_moved_rootdir
+from pytest_lecturecheck.plugin.rootdir import explain_moved_rootdir
 
 FLAGS = ["--lecture-report", "--lecture-budget-dir"]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pytest_lecturecheck.scheduling import WorkerOrders
+from pytest_lecturecheck.plugin.xdist import WorkerOrders
 
 
 @pytest.mark.parametrize("hook", ["pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"])

@@ -7,8 +7,8 @@ import sys
 import psutil
 import pytest
 
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
-from pytest_lecturecheck.warden import Warden
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.session.reaper import Warden
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is none on Windows")
 

@@ -6,8 +6,8 @@ from multiprocessing import shared_memory
 
 import pytest
 
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.probe.leftovers import MarkedProcesses, find_mapped, find_marked, list_shared_memory
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and /dev/shm")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.evidence import OomKill, OomScope
+from pytest_lecturecheck.model.evidence import OomKill, OomScope
 from pytest_lecturecheck.probe.oom import (
     OomCounter,
     compare_oom_counters,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_lecturecheck.metric import Measurement, Metric, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Metric, Unavailable
 from pytest_lecturecheck.probe.remote import RemoteProbe
 
 

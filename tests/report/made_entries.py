@@ -6,18 +6,18 @@ import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_lecturecheck.budget import HeavyCell, LectureBudget, MetricBudget
-from pytest_lecturecheck.cell_run import CellError, CellRun, CellStatus
+from pytest_lecturecheck.budget.limits import HeavyCell, LectureBudget, MetricBudget
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.summary import render_summary
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.report.terminal.failure import render_failure
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 GOLDEN = Path(__file__).parent / "golden"

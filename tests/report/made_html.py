@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from made_entries import GIB, MACHINE, MIB, died, failed, over, over_by_time, verdict, within
 
-from pytest_lecturecheck.cell_run import CellStatus
-from pytest_lecturecheck.cohort import CohortSpec
-from pytest_lecturecheck.cohort_record import join_runs
-from pytest_lecturecheck.device import AllocatorFigures, Device, DeviceSample, DeviceUse
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.cohort import CohortSpec
+from pytest_lecturecheck.model.cohort_record import join_runs
+from pytest_lecturecheck.model.device import AllocatorFigures, Device, DeviceSample, DeviceUse
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.verdict import VerdictKind
 
 _SAME_ON_EVERY_PAGE = (

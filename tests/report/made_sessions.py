@@ -9,19 +9,19 @@ from pathlib import Path
 from made_entries import GIB, MACHINE, MIB, budget_of, cell, died, failed, over, quiet_ones, run_of, verdict, within
 from made_html import with_timeline
 
-from pytest_lecturecheck.budget import PlatformBudgets
-from pytest_lecturecheck.comparing import side_of_budgets, side_of_session
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.kept import KeptRun, KeptSession
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.platform import Software
-from pytest_lecturecheck.report.compare import render_comparison
+from pytest_lecturecheck.budget.limits import PlatformBudgets
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.platform import Software
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.history import render_history
 from pytest_lecturecheck.report.readme import render_readme
-from pytest_lecturecheck.report.summary import render_summary
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.report.terminal.compare import render_comparison
+from pytest_lecturecheck.report.terminal.history import render_history
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
+from pytest_lecturecheck.verdict.session_diff import side_of_budgets, side_of_session
 
 GOLDEN = Path(__file__).parent / "golden"
 START = dt.datetime(2026, 1, 5, 6, tzinfo=dt.UTC)

@@ -5,10 +5,10 @@ from pathlib import Path
 from made_entries import MIB
 from test_terminal import HOSTILE, UNSAFE
 
-from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.recording import BudgetChange
-from pytest_lecturecheck.report.budget_diff import render_changes, render_unrecorded
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.budget.recording import BudgetChange
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.report.terminal.budget_diff import render_changes, render_unrecorded
 
 
 def change(

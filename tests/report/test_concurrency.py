@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 from made_entries import GIB, MIB, cell, run_of, verdict, within
 
-from pytest_lecturecheck.cell_run import CellError
-from pytest_lecturecheck.cohort import CohortSpec, PeakOfSum
-from pytest_lecturecheck.cohort_record import join_runs
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.report.concurrency import concurrency_groups, concurrency_tables
+from pytest_lecturecheck.model.cell_run import CellError
+from pytest_lecturecheck.model.cohort import CohortSpec, PeakOfSum
+from pytest_lecturecheck.model.cohort_record import join_runs
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.json import totals
 from pytest_lecturecheck.report.junit import properties
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.summary import remark_groups, render_summary, replication_line, subjects_text
-from pytest_lecturecheck.run import Outcome
+from pytest_lecturecheck.report.terminal.concurrency import concurrency_groups, concurrency_tables
+from pytest_lecturecheck.report.terminal.summary import remark_groups, render_summary, replication_line, subjects_text
 from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
 
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.report.declared import declared_text, render_declared
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared
 from pytest_lecturecheck.units import GIB
 
 MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="CPU", core_count=4, ram_bytes=64 * GIB)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_entries import GIB, MIB, cell, run_of, verdict, within
 
-from pytest_lecturecheck.device import (
+from pytest_lecturecheck.model.device import (
     AllocatorFigures,
     CompileFigures,
     Device,
@@ -15,12 +15,12 @@ from pytest_lecturecheck.device import (
     DeviceUse,
     HolderKind,
 )
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.report.devices import device_lines, gpu_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.summary import render_summary
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import VerdictKind
 
 T4 = Device(index=0, name="Tesla T4", uuid="GPU-1", total_bytes=15 * GIB)

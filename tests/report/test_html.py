@@ -15,11 +15,11 @@ from made_entries import GIB, MACHINE, MIB, died, failed, over, quiet_ones, sess
 from made_html import on_gpu, page_of, pictured, structure_of, timeline, with_timeline
 from test_terminal import HOSTILE, UNSAFE, hostile_entry
 
-from pytest_lecturecheck.cell_run import CellStatus
+from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.html.charts import lecture_data, points_for
 from pytest_lecturecheck.report.html.page import data_block
-from pytest_lecturecheck.timeline import thin
 
 GOLDEN = Path(__file__).parent / "golden" / "page.html"
 MARKUP = (

@@ -10,8 +10,8 @@ from made_entries import GIB, MIB, within
 from made_html import at_once, on_gpu, page_of
 from test_concurrency import cohort, kernel
 
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.html.charts import lecture_data, points_for
-from pytest_lecturecheck.timeline import MemorySample
 
 
 def values(series):

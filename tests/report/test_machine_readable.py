@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_entries import MIB, died, failed, not_started, over, quiet_ones, session, within
 from test_terminal import HOSTILE, hostile_entry
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.report.json import render_json
 from pytest_lecturecheck.report.junit import properties
 

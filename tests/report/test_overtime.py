@@ -9,10 +9,10 @@ from made_entries import cell, golden_path, run_of, verdict, within
 from made_html import with_timeline
 from made_sessions import SESSION_RENDERINGS
 
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.overtime import bars_for, sparkline
-from pytest_lecturecheck.report.summary import render_summary
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.report.terminal.summary import render_summary
+from pytest_lecturecheck.report.terminal.timelines import bars_for, sparkline
 from pytest_lecturecheck.verdict import VerdictKind
 
 BARS = "▁▂▃▄▅▆▇█"

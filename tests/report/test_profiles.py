@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.device import CompileFigures
-from pytest_lecturecheck.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.device import CompileFigures
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown import render_markdown
 from pytest_lecturecheck.report.profiles import device_text, profile_lines
-from pytest_lecturecheck.report.summary import render_summary
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 DEVICE = DeviceProfile(

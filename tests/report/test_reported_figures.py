@@ -9,17 +9,17 @@ from made_entries import budget_of, cell, run_of
 from test_budget_diff import change
 from test_terminal import HOSTILE, UNSAFE
 
-from pytest_lecturecheck.budget import FigureBudget
-from pytest_lecturecheck.figure import Better, Figure
-from pytest_lecturecheck.figure_recording import FigureChange
-from pytest_lecturecheck.report.budget_diff import render_changes
+from pytest_lecturecheck.budget.figure_recording import FigureChange
+from pytest_lecturecheck.budget.limits import FigureBudget
+from pytest_lecturecheck.model.figure import Better, Figure
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.failure import render_failure
 from pytest_lecturecheck.report.figures import figures_text
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.junit import properties
 from pytest_lecturecheck.report.markdown import render_markdown
-from pytest_lecturecheck.report.summary import render_summary
+from pytest_lecturecheck.report.terminal.budget_diff import render_changes
+from pytest_lecturecheck.report.terminal.failure import render_failure
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import Policy, judge

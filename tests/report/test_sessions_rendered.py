@@ -14,7 +14,17 @@ from made_sessions import GOLDEN, LARGER, NOW, SESSION_RENDERINGS, after, before
 from markdown_it import MarkdownIt
 from test_terminal import HOSTILE, UNSAFE, hostile_entry
 
-from pytest_lecturecheck.comparing import (
+from pytest_lecturecheck.budget.drift import Drift
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.platform import Software
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.readme import render_readme
+from pytest_lecturecheck.report.terminal.compare import exceeding, render_comparison
+from pytest_lecturecheck.report.terminal.history import drift_of, moments_of, render_history
+from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
+from pytest_lecturecheck.verdict.session_diff import (
     Difference,
     Ratio,
     SideFigure,
@@ -22,16 +32,6 @@ from pytest_lecturecheck.comparing import (
     differences,
     side_of_session,
 )
-from pytest_lecturecheck.drift import Drift
-from pytest_lecturecheck.kept import KeptRun, KeptSession
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.platform import Software
-from pytest_lecturecheck.report.compare import exceeding, render_comparison
-from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.history import drift_of, moments_of, render_history
-from pytest_lecturecheck.report.readme import render_readme
-from pytest_lecturecheck.run import Outcome
-from pytest_lecturecheck.verdict import VerdictKind
 
 EXACT = Method.EXACT
 PEAK, WALL = Metric.PEAK_FOOTPRINT, Metric.WALL

@@ -27,16 +27,16 @@ from made_entries import (
     without_budget,
 )
 
-from pytest_lecturecheck.cell_run import CellStatus
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.exceeded import cures
-from pytest_lecturecheck.report.failure import render_failure
-from pytest_lecturecheck.report.summary import render_summary, replication_line
-from pytest_lecturecheck.report.terminal import Progress, render_header, render_live
+from pytest_lecturecheck.report.terminal.exceeded import cures
+from pytest_lecturecheck.report.terminal.failure import render_failure
+from pytest_lecturecheck.report.terminal.progress import Progress, render_header, render_live
+from pytest_lecturecheck.report.terminal.summary import render_summary, replication_line
 from pytest_lecturecheck.report.text import display_width
-from pytest_lecturecheck.run import Outcome
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import VerdictKind
 

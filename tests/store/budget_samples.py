@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import HeavyCell, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
-from pytest_lecturecheck.metric import Method, Metric, Unit
-from pytest_lecturecheck.platform import Machine, Software
+from pytest_lecturecheck.budget.limits import HeavyCell, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.model.metric import Method, Metric, Unit
+from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.units import MIB, format_size_up, parse_size
 
 PLATFORM = "linux-x86_64-cpu"

@@ -8,9 +8,9 @@ from budget_samples import PLATFORM, budgets, entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import FigureBudget
+from pytest_lecturecheck.budget.limits import FigureBudget
 from pytest_lecturecheck.errors import BudgetFileError
-from pytest_lecturecheck.store.budgets import load_budgets, save_budgets
+from pytest_lecturecheck.store.budget_file.files import load_budgets, save_budgets
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NUMBER = "expected a finite number without quotes, for example 1.5 or 1e-12"

@@ -13,10 +13,10 @@ from budget_samples import MACHINE, PLATFORM, SOFTWARE, budgets, entry, entry_ke
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import MetricBudget, PlatformBudgets, Tolerance
+from pytest_lecturecheck.budget.limits import MetricBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
-from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.store.budgets import budget_path, load_budgets, load_folder, save_budgets
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.store.budget_file.files import budget_path, load_budgets, load_folder, save_budgets
 from pytest_lecturecheck.units import GIB, MIB
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "budget-files.md"

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from pytest_lecturecheck.store.commit import read_commit
+from pytest_lecturecheck.store.git_commit import read_commit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.store import failures
 from pytest_lecturecheck.store.failures import (
     MOST_KEPT,

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.device import Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.metric import Measurement, Method, Metric
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.device import Device, DeviceSample, DeviceUse
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.store.history import (
     find_session,
     keep_session,
@@ -24,9 +25,8 @@ from pytest_lecturecheck.store.history import (
     session_files,
     with_short_timelines,
 )
-from pytest_lecturecheck.store.places import hide_places
+from pytest_lecturecheck.store.path_redaction import hide_places
 from pytest_lecturecheck.store.runs import NewerRunFileError, run_to_dict, verdict_to_dict
-from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

@@ -13,15 +13,16 @@ from budget_samples import entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.cell_run import CellError, CellRun, CellStatus
-from pytest_lecturecheck.device import Device, DeviceUse
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.evidence import Evidence, SchedulerFacts
-from pytest_lecturecheck.finding import Finding, FindingKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.platform import Machine, Software
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
+from pytest_lecturecheck.model.device import Device, DeviceUse
+from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.store.runs import (
     StoredRun,
     budget_from_dict,
@@ -35,7 +36,6 @@ from pytest_lecturecheck.store.runs import (
     verdict_to_dict,
     write_runs,
 )
-from pytest_lecturecheck.timeline import MemorySample
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 FOOTPRINT = Metric.PEAK_FOOTPRINT

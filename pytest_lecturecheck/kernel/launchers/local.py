@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.evidence import SchedulerFacts
 from pytest_lecturecheck.kernel.launchers.port import KernelPlace, Launch, Launcher, LaunchOrder, ProcessEnd
+from pytest_lecturecheck.model.evidence import SchedulerFacts
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_lecturecheck.evidence import SchedulerFacts
-from pytest_lecturecheck.settings import GpuNeed
+from pytest_lecturecheck.model.evidence import SchedulerFacts
+from pytest_lecturecheck.model.settings import GpuNeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

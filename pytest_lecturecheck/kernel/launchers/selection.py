@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.cluster import SlurmSettings
+from pytest_lecturecheck.config.slurm import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers.local import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher

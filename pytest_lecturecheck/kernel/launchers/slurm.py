@@ -19,12 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.cluster import ASSUMED_STEP_BYTES, LEAST_STEP_BYTES, SlurmSettings
-from pytest_lecturecheck.evidence import SchedulerFacts
-from pytest_lecturecheck.kernel.launchers import at_node, tether
-from pytest_lecturecheck.kernel.launchers import slurm_words as words
+from pytest_lecturecheck.config.slurm import ASSUMED_STEP_BYTES, LEAST_STEP_BYTES, SlurmSettings
+from pytest_lecturecheck.kernel.launchers import node_entry as at_node
+from pytest_lecturecheck.kernel.launchers import slurm_format as words
+from pytest_lecturecheck.kernel.launchers import srun_parent_watch as tether
 from pytest_lecturecheck.kernel.launchers.port import KernelPlace, LaunchOrder, ProcessEnd
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.model.evidence import SchedulerFacts
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 
 _NAME: Final = "Slurm"
 _TERM_SECONDS: Final = 10.0

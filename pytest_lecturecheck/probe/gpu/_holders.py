@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_lecturecheck.device import DeviceHolder, HolderKind
+from pytest_lecturecheck.model.device import DeviceHolder, HolderKind
 from pytest_lecturecheck.probe.gpu._processes import ProcessFacts
 from pytest_lecturecheck.probe.gpu._readings import ProcessUse
 

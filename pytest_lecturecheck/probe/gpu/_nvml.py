@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, CardReading, Failure, ProcessUse
 
 LIBRARY_NAME: Final = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.probe.procfs import Counters, parse_namespace_pids, parse_stat
 
 PROC_ROOT: Final = Path("/proc")

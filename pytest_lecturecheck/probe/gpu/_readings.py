@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.model.device import Device
 
 UNNAMED: Final = "unnamed GPU"
 """Name of a device that does not say its own."""

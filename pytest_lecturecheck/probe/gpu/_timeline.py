@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.device import DeviceSample
+from pytest_lecturecheck.model.device import DeviceSample
 
 LIMIT: Final = 600
 """So many points at most."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from pytest_lecturecheck.device import Device, DeviceHolder, DeviceSample, DeviceUse, HolderKind
-from pytest_lecturecheck.metric import Metric, Reading, Unavailable
+from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceSample, DeviceUse, HolderKind
+from pytest_lecturecheck.model.metric import Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.gpu._attribution import UNLISTED_BYTES, Attribution, Peak, Share
 from pytest_lecturecheck.probe.gpu._holders import Holders, KnownRuns
 from pytest_lecturecheck.probe.gpu._processes import Processes

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, Cards, Failure
 from pytest_lecturecheck.probe.gpu._visible import visible_positions

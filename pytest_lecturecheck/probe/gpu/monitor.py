@@ -13,8 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from pytest_lecturecheck.device import Device, DeviceUse
-from pytest_lecturecheck.metric import Measurement, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.device import Device, DeviceUse
+from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.probe import DeviceProbe
 from pytest_lecturecheck.probe.gpu._holders import EndedRun
 from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
 from pytest_lecturecheck.probe.gpu._processes import BareProcesses, Processes, ProcProcesses
@@ -23,7 +24,6 @@ from pytest_lecturecheck.probe.gpu._sampler import Sampler, Ticker
 from pytest_lecturecheck.probe.gpu._track import Track
 from pytest_lecturecheck.probe.gpu._visible import visible_positions
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, describe_accelerators
-from pytest_lecturecheck.probe.port import DeviceProbe
 
 _LOOK_SECONDS: Final = 2.0
 """So long a card may take to answer before a run goes on without."""
@@ -214,7 +214,7 @@ class GpuMonitor:
 
 
 class RunProbe:
-    """The devices as one kernel uses them; see :class:`~pytest_lecturecheck.probe.port.DeviceProbe`."""
+    """The devices as one kernel uses them; see :class:`~pytest_lecturecheck.model.probe.DeviceProbe`."""
 
     def __init__(self, monitor: GpuMonitor, *, kernel_pid: int, token: str, tracks: dict[int, Track]) -> None:
         self.kernel_pid = kernel_pid

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from pytest_lecturecheck.probe.port import Probe
+from pytest_lecturecheck.model.probe import Probe
 
 DEFAULT_INTERVAL_SECONDS: Final = 0.025
 

@@ -13,12 +13,12 @@ import os
 from collections.abc import Collection
 from typing import Final
 
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.probe.libsystem import LibSystem, RusageInfo, open_libsystem
 from pytest_lecturecheck.probe.memory._peaks import GONE
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
 from pytest_lecturecheck.probe.memory._source import ProcessReading, Unread, Words
-from pytest_lecturecheck.probe.port import Probe
 
 _PRESSURES: Final = {2: "the system warned of memory pressure", 4: "memory pressure was critical"}
 """Levels of ``kern.memorystatus_vm_pressure_level``; 1 is the normal one."""

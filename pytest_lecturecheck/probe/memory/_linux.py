@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.probe import CellReadings, Probe, Snapshot
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.probe.leftovers import PROC_ROOT, MarkedProcesses
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatFile, StatusFile, read_once
-from pytest_lecturecheck.probe.memory._ration import Ration
+from pytest_lecturecheck.probe.memory._rate_limit import Ration
 from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
 from pytest_lecturecheck.probe.memory._timeline import Timeline
 from pytest_lecturecheck.probe.memory._tree import ProcessTree, read_proportional_sizes
@@ -31,9 +33,7 @@ from pytest_lecturecheck.probe.memory._window import (
     rss_reading,
     swap_reading,
 )
-from pytest_lecturecheck.probe.port import CellReadings, Probe, Snapshot
 from pytest_lecturecheck.probe.procfs import Status, parse_sizes, parse_stat, parse_written_bytes
-from pytest_lecturecheck.timeline import MemorySample
 
 _RESET_HIGH_WATERMARK: Final = b"5"
 _USAGE_FRESH_SECONDS: Final = 0.005

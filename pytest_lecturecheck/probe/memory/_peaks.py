@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.memory._source import ProcessReading, Words
 
 GONE: Final = "the process had ended before it could be read"

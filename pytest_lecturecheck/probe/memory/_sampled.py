@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
-from pytest_lecturecheck.probe.memory._family import Family
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.probe import CellReadings, Snapshot
+from pytest_lecturecheck.model.timeline import MemorySample
+from pytest_lecturecheck.probe.memory._descendants import Family
 from pytest_lecturecheck.probe.memory._peaks import GONE, Mark, Stretch, Summary
 from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
 from pytest_lecturecheck.probe.memory._source import ProcessReading, ProcessSource, Unread
 from pytest_lecturecheck.probe.memory._timeline import Timeline
 from pytest_lecturecheck.probe.memory._usage import sum_readings
-from pytest_lecturecheck.probe.memory._used import Used, add_up, used_readings
-from pytest_lecturecheck.probe.port import CellReadings, Snapshot
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.probe.memory._usage_sampled import Used, add_up, used_readings
 from pytest_lecturecheck.units import format_size
 
 _MACHINE_SECONDS: Final = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.model.metric import Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

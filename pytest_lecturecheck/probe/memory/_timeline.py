@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.timeline import MemorySample
+from pytest_lecturecheck.model.timeline import MemorySample
 
 MOST_POINTS: Final = 2000
 """So many points a run keeps at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

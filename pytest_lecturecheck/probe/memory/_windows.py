@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 import psutil
 
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.probe.memory._peaks import GONE
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
 from pytest_lecturecheck.probe.memory._source import ProcessReading, Unread, Words
-from pytest_lecturecheck.probe.port import Probe
 
 Process: TypeAlias = Any
 """What psutil has for a process; its figures differ by system and version, and are asked for by name."""

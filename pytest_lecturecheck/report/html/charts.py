@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from pytest_lecturecheck.cell_run import CellRun
-from pytest_lecturecheck.device import AllocatorFigures
-from pytest_lecturecheck.metric import Metric
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.device import AllocatorFigures
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.timeline import MemorySample, thin
 from pytest_lecturecheck.report.devices import gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import NO_FIGURE, line_text, value_text
@@ -17,8 +19,6 @@ from pytest_lecturecheck.report.html.members import cohort_charts
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
 from pytest_lecturecheck.report.text import one_line
-from pytest_lecturecheck.run import Run
-from pytest_lecturecheck.timeline import MemorySample, thin
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MOST_POINTS: Final = 2000

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.evidence import Evidence
-from pytest_lecturecheck.figure import format_figure
-from pytest_lecturecheck.metric import Measurement, Unavailable
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.figure import format_figure
+from pytest_lecturecheck.model.metric import Measurement, Unavailable
 from pytest_lecturecheck.report.devices import device_lines
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.exceeded import comparison_title, cures, over_text, seen_range
 from pytest_lecturecheck.report.figures import NO_FIGURE, changes_since_recording, limit_unit, method_text
 from pytest_lecturecheck.report.frames import condense_traceback
+from pytest_lecturecheck.report.terminal.exceeded import comparison_title, cures, over_text, seen_range
 from pytest_lecturecheck.report.text import cut, one_line, plain
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind

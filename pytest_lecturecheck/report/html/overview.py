@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.metric import Metric
-from pytest_lecturecheck.platform import Machine
-from pytest_lecturecheck.report.concurrency import concurrency_groups
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.figures import plural
 from pytest_lecturecheck.report.html.tones import verdict_tone
-from pytest_lecturecheck.report.summary import (
+from pytest_lecturecheck.report.terminal.concurrency import concurrency_groups
+from pytest_lecturecheck.report.terminal.summary import (
     cell_text,
     count_text,
     peak_and_limit,

@@ -18,7 +18,7 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html.charts import lecture_data, points_for
 from pytest_lecturecheck.report.html.detail import detail_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_lecturecheck.cell_run import CellStatus
+from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 BAD: Final = "bad"

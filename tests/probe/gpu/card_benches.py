@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.model.device import Device
+from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.probe.gpu._processes import UNKNOWN, ProcessFacts
 from pytest_lecturecheck.probe.gpu._readings import CardReading, Failure, ProcessUse
 from pytest_lecturecheck.probe.gpu.monitor import GpuMonitor
-from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.units import MIB
 
 CASES = Path(__file__).parents[2] / "cases"

@@ -5,10 +5,10 @@ from card_benches import CASES, reading, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.probe.gpu._attribution import Attribution
-from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.units import GIB, MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

@@ -2,8 +2,8 @@ import json
 
 from card_benches import CASES, T4, Bench, marked, reading, recorded
 
-from pytest_lecturecheck.device import Device, DeviceHolder, DeviceUse, HolderKind
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceUse, HolderKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.probe.gpu._readings import Failure
 from pytest_lecturecheck.probe.gpu.monitor import GpuMonitor
 from pytest_lecturecheck.units import MIB

@@ -8,13 +8,13 @@ import sys
 import pytest
 from card_benches import T4, FakeCards
 
-from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.model.device import Device
+from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.probe.gpu._presence import has_device
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, describe_accelerators, detect_accelerators
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 from pytest_lecturecheck.probe.machine import detect_platform
-from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.units import GIB, MIB
 
 NO_GPU = "no NVIDIA GPU: there is neither a device nor the driver's library"

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.probe.gpu._processes import BareProcesses, ProcessFacts, ProcProcesses
-from pytest_lecturecheck.probe.port import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE
 
 KERNEL = 100
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.device import DeviceSample
+from pytest_lecturecheck.model.device import DeviceSample
 from pytest_lecturecheck.probe.gpu._timeline import LIMIT, Timeline
 
 _samples = st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 50)), max_size=200)

@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_lecturecheck.device import Device
+from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.probe.gpu._visible import visible_positions
 
 ALIKE = [Device(index=index, name="Tesla T4", uuid=f"GPU-{letter}1") for index, letter in enumerate("abc")]

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from fakes import FakeSource, StillSampler
 
-from pytest_lecturecheck.budget import LectureBudget, MetricBudget
-from pytest_lecturecheck.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.kernel.cap import Cap, watch
-from pytest_lecturecheck.metric import Method, Metric
-from pytest_lecturecheck.platform import Machine
+from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
+from pytest_lecturecheck.kernel.process.cap import Cap, watch
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.metric import Method, Metric
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.probe.memory._darwin import DarwinSource
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
 from pytest_lecturecheck.probe.memory._source import ProcessReading
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.exceeded import beside_footprint
-from pytest_lecturecheck.report.failure import render_failure
-from pytest_lecturecheck.run import Outcome, Run
+from pytest_lecturecheck.report.terminal.exceeded import beside_footprint
+from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.units import GIB, parse_size
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 

@@ -5,7 +5,7 @@ import errno
 import pytest
 from fakes import StillSampler
 
-from pytest_lecturecheck.metric import Method, Metric, Unavailable
+from pytest_lecturecheck.model.metric import Method, Metric, Unavailable
 from pytest_lecturecheck.probe.libsystem import open_libsystem
 from pytest_lecturecheck.probe.memory._darwin import DarwinSource
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe

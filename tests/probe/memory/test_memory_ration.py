@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.probe.memory._ration import Ration
+from pytest_lecturecheck.probe.memory._rate_limit import Ration
 
 
 def test_the_first_reading_is_allowed_at_once():

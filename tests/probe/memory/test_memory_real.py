@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import psutil
 import pytest
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE, CellReadings, Snapshot
 from pytest_lecturecheck.probe.leftovers import find_marked
 from pytest_lecturecheck.probe.memory import _darwin, _windows, open_memory_probe
-from pytest_lecturecheck.probe.port import RUN_TOKEN_VARIABLE, CellReadings, Snapshot
 from pytest_lecturecheck.units import MIB
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the exact figures of Linux")

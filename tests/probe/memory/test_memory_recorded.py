@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_lecturecheck.metric import Measurement, Method, Metric, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.probe.memory._linux import LinuxProbe, counter_lag_bytes
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile
 from pytest_lecturecheck.probe.memory._sampler import Sampler

@@ -3,7 +3,7 @@
 import pytest
 from fakes import FakeSource, StillSampler
 
-from pytest_lecturecheck.metric import Method, Metric, Unavailable
+from pytest_lecturecheck.model.metric import Method, Metric, Unavailable
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
 from pytest_lecturecheck.probe.memory._source import ProcessReading, Unread
 from pytest_lecturecheck.units import GIB, MIB

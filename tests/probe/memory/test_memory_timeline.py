@@ -6,11 +6,11 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.device import Device, DeviceSample, DeviceUse
+from pytest_lecturecheck.model.device import Device, DeviceSample, DeviceUse
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.probe.memory._timeline import MOST_POINTS, Timeline
-from pytest_lecturecheck.run import Outcome, Run
 from pytest_lecturecheck.store.runs import run_to_dict
-from pytest_lecturecheck.timeline import MemorySample
 
 GIB = 1024**3
 

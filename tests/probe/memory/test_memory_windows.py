@@ -6,7 +6,7 @@ import psutil
 import pytest
 from fakes import StillSampler
 
-from pytest_lecturecheck.metric import Method, Metric
+from pytest_lecturecheck.model.metric import Method, Metric
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
 from pytest_lecturecheck.probe.memory._source import ProcessReading, Unread
 from pytest_lecturecheck.probe.memory._windows import WindowsSource

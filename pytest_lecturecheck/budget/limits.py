@@ -1,0 +1,233 @@
+"""Budgets: limits with the figures they were derived from, for lecture x variant x platform."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.metric import Method, Metric, Unit
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.units import MIB
+
+LIMITED_BY_DEFAULT: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE)
+"""The metrics that get a limit when they are recorded; the others are kept as figures seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """
+    How a limit is derived from the figures seen.
+
+    Memory: the larger of ``highest x (1 + memory_fraction)`` and ``highest + memory_slack_bytes``.
+    Time: ``highest x time_factor + time_slack_seconds``.
+    """
+
+    memory_fraction: float = 0.10
+    memory_slack_bytes: int = 64 * MIB
+    time_factor: float = 2.0
+    time_slack_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        """
+        Refuse rules that would give a limit below what was seen, or none at all.
+
+        Raises:
+            SettingsError: a number that is not finite, negative, or (the factor) below 1.
+        """
+        lowest = {"memory_fraction": 0, "memory_slack_bytes": 0, "time_factor": 1, "time_slack_seconds": 0}
+        for name, least in lowest.items():
+            value = getattr(self, name)
+            if not math.isfinite(value) or value < least:
+                msg = f"tolerance {name} = {value!r} cannot be used: expected a finite number, at least {least}"
+                raise SettingsError(msg)
+
+    def limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
+        """
+        Derive the limit of ``metric`` from the figures ``seen``.
+
+        Returns:
+            The limit; a whole number for bytes and counts.
+
+        Raises:
+            ValueError: nothing was seen, or a figure is negative or not finite.
+        """
+        _check_figures(metric, seen)
+        if not seen:
+            msg = f"no limit can be derived for {metric}: no run was seen"
+            raise ValueError(msg)
+        highest = max(seen)
+        if metric.unit is Unit.SECONDS:
+            return highest * self.time_factor + self.time_slack_seconds
+        # Rounded first, so that 1,000 x 1.1 is 1,100 and not the 1,101 that binary fractions would make of it.
+        by_fraction = math.ceil(round(highest * (1 + self.memory_fraction), 3))
+        if metric.unit is Unit.BYTES:
+            return max(by_fraction, math.ceil(highest) + self.memory_slack_bytes)
+        return by_fraction
+
+    def recorded_limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
+        """Derive the limit as a budget file holds it, from the figures as a budget file holds them."""
+        return metric.round_up(self.limit_for(metric, [metric.round_up(value) for value in seen]))
+
+
+def _check_figures(metric: Metric, figures: Iterable[float]) -> None:
+    """Refuse what compares as false with everything, so that no limit can be met by accident."""
+    for figure in figures:
+        if not math.isfinite(figure) or figure < 0:
+            msg = f"{metric} = {figure!r} cannot be a figure or a limit: expected a finite number, at least 0"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricBudget:
+    """
+    What is known and allowed for one metric of one lecture.
+
+    Attributes:
+        metric: the quantity.
+        limit: highest value allowed (inclusive), or ``None`` where only figures are kept.
+        seen: the figures of the recorded runs, in order.
+        method: how those were had (the weakest of them), or ``None`` for a limit that was only set by hand.
+        hand_set: a person chose the limit; recording keeps it.
+    """
+
+    metric: Metric
+    limit: float | None = None
+    seen: tuple[float, ...] = ()
+    method: Method | None = None
+    hand_set: bool = False
+
+    def __post_init__(self) -> None:
+        """
+        Keep NaN and infinity out: a limit that compares as false with everything would never be exceeded.
+
+        Raises:
+            ValueError: the limit or a figure seen is negative or not finite.
+        """
+        _check_figures(self.metric, self.seen if self.limit is None else (self.limit, *self.seen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureBudget:
+    """
+    What is known and allowed for one figure that a lecture reports. Its limits are set by hand only.
+
+    Attributes:
+        name: the figure's name.
+        at_least: lowest value allowed (inclusive), or ``None``.
+        limit: highest value allowed (inclusive), or ``None``.
+        seen: the figures of the recorded runs, in order.
+        unit: their unit as the lecture reported it, or an empty string.
+    """
+
+    name: str
+    at_least: float | None = None
+    limit: float | None = None
+    seen: tuple[float, ...] = ()
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        """
+        Keep out limits that nothing could exceed, or nothing could meet.
+
+        Raises:
+            ValueError: a number that is not finite, or a lower limit above the upper one.
+        """
+        limits = [value for value in (self.at_least, self.limit) if value is not None]
+        for value in (*limits, *self.seen):
+            if not math.isfinite(value):
+                msg = f"{self.name} = {value!r} cannot be a figure or a limit: expected a finite number"
+                raise ValueError(msg)
+        if limits != sorted(limits):
+            msg = f"{self.name}: at_least = {self.at_least!r} is above limit = {self.limit!r}"
+            raise ValueError(msg)
+
+    @property
+    def has_limit(self) -> bool:
+        """Tell whether there is anything to hold a figure against."""
+        return self.at_least is not None or self.limit is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyCell:
+    """One of the heaviest cells when the lecture was recorded: its number, source line and peak footprint."""
+
+    number: int
+    line: int | None
+    peak_footprint_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LectureBudget:
+    """
+    The budget of one lecture x variant on one platform.
+
+    Attributes:
+        lecture: the lecture's name (POSIX path from rootdir, NFC).
+        variant: the variant's name.
+        metrics: budgets by metric.
+        figures: budgets of the figures that the lecture reports, by name.
+        run_count: number of runs recorded.
+        recorded: day of recording, or ``None`` for budgets written by hand.
+        heaviest: heaviest cells then, heaviest first.
+        machine: where it was recorded.
+        software: with what it was recorded.
+    """
+
+    lecture: str
+    variant: str = DEFAULT_VARIANT
+    metrics: Mapping[Metric, MetricBudget] = field(default_factory=dict)
+    figures: Mapping[str, FigureBudget] = field(default_factory=dict)
+    run_count: int = 0
+    recorded: dt.date | None = None
+    heaviest: tuple[HeavyCell, ...] = ()
+    machine: Machine | None = None
+    software: Software | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformBudgets:
+    """
+    All budgets of one platform, as one file holds them.
+
+    Attributes:
+        platform: the platform's label.
+        lectures: budgets by (lecture, variant).
+        tolerance: the rule by which the file's limits were derived.
+    """
+
+    platform: str
+    lectures: Mapping[tuple[str, str], LectureBudget] = field(default_factory=dict)
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+    def find(self, lecture: str, variant: str = DEFAULT_VARIANT) -> LectureBudget | None:
+        """Give the budget of lecture x variant, or ``None``."""
+        return self.lectures.get((lecture, variant))
+
+    def unmatched(self, has_file: Callable[[str], bool]) -> list[str]:
+        """
+        Name the lectures that no run can ever be held against: no file has this name, written as lectures are named.
+
+        Args:
+            has_file: tells whether there is a file of a name.
+        """
+        names = sorted({lecture for lecture, _variant in self.lectures})
+        return [name for name in names if posixpath.normpath(name) != name or not has_file(name)]
+
+
+def closest_name(name: str, lectures: Iterable[str]) -> str:
+    """Find the lecture that a name in a budget file was probably meant for, or give an empty string."""
+    wanted = _folded(name)
+    names = sorted(lectures)
+    same = [lecture for lecture in names if _folded(lecture) == wanted]
+    moved = [lecture for lecture in names if posixpath.basename(_folded(lecture)) == posixpath.basename(wanted)]
+    return next(iter((*same, *moved)), "")
+
+
+def _folded(name: str) -> str:
+    return posixpath.normpath(name.replace("\\", "/")).casefold()

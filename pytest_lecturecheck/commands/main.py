@@ -1,0 +1,142 @@
+"""The ``lecturecheck`` command: budgets and reports without pytest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck import __version__
+from pytest_lecturecheck.commands import compare, readme, report, show
+from pytest_lecturecheck.commands.arguments import width
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.report.text import plain, wrap
+
+_USAGE_ERROR: Final = 2
+_LEAST_COLUMNS: Final = 20
+_OVER_SESSIONS: Final = {"report": report, "compare": compare, "show": show, "readme": readme}
+"""Commands over kept sessions."""
+_PLATFORM: Final = """\
+Print the label under which budgets of this machine are kept (the name of their file in lecture-budgets), and what a run
+could have of it: system, processor, cores, memory, limits, GPUs.
+
+  lecturecheck platform                        linux-x86_64-cpu, and a line on the machine
+  pytest --lecture-platform NAME ...           give another label to a session"""
+_VALIDATE: Final = """\
+Read the budget files of a folder as a session would, and print how many budgets each has. Every fault is said with
+file, line and key: a number without unit, an unknown key, an unresolved merge. Exit status: 0; 2 for a fault.
+
+  lecturecheck validate                        the files of lecture-budgets
+  lecturecheck validate book/lecture-budgets   those of another folder, for example before a commit"""
+_SLURM: Final = """\
+Print, for each lecture, a line that submits it to Slurm as a job of its own, with the memory of its budget, a margin,
+and a GPU where it needs one. Nothing is submitted; pipe the lines to a shell for that. Call it from the folder that
+pytest takes for rootdir.
+
+  lecturecheck slurm lectures/*.md             look at the lines
+  lecturecheck slurm lectures/*.md | sh        submit the jobs
+  lecturecheck slurm --platform g4dn intro.md  with the budgets of another platform"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the command.
+
+    Returns:
+        The exit status: 0, 1 where a comparison found too much, or 2 where something cannot be used as it is.
+    """
+    parser = argparse.ArgumentParser(
+        prog="lecturecheck", description="Budget files, platforms, and what sessions found out, without pytest."
+    )
+    parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add(commands, "platform", "print this machine's platform label and what a run could have of it", _PLATFORM)
+    validate = _add(commands, "validate", "check budget files, and say every fault with file, line and key", _VALIDATE)
+    validate.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path("lecture-budgets"),
+        metavar="DIR",
+        help="folder of the budget files (default: lecture-budgets)",
+    )
+    slurm = _add(
+        commands,
+        "slurm",
+        "print a line for sbatch for each lecture, with the memory of its budget; nothing is run",
+        _SLURM,
+    )
+    slurm.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE", help="file of a lecture")
+    slurm.add_argument("--platform", metavar="NAME", help="platform label of the budgets, instead of this machine's")
+    for name, module in _OVER_SESSIONS.items():
+        module.add_arguments(_add(commands, name, module.HELP, module.DESCRIPTION))
+    options = parser.parse_args(arguments)
+    try:
+        over = _OVER_SESSIONS.get(options.command)
+        status, lines = over.run(options) if over is not None else (0, _lines(options))
+    except LectureCheckError as exc:
+        # Names of lectures, and what damaged files hold, are the words of strangers.
+        sys.stderr.write(f"lecturecheck: {plain(str(exc))}\n")
+        return _USAGE_ERROR
+    _write("".join(f"{line}\n" for line in lines))
+    return status
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, line: str, description: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=line,
+        description=_folded(description, max(_LEAST_COLUMNS, width() - 2)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _folded(description: str, columns: int) -> str:
+    """Break prose at the terminal's width, as argparse does; examples, which are indented, stay as they are."""
+    blocks = description.split("\n\n")
+    return "\n\n".join(block if block.startswith(" ") else "\n".join(wrap(block, columns)) for block in blocks)
+
+
+def _write(text: str) -> None:
+    """Write what the encoding of stdout has; other characters as escapes."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _lines(options: argparse.Namespace) -> list[str]:
+    if options.command == "platform":
+        return _platform_lines()
+    if options.command == "validate":
+        return _validate_lines(options.folder)
+    from pytest_lecturecheck.commands.slurm import sbatch_lines  # noqa: PLC0415 - reading lectures loads nbformat
+    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.probe.machine import detect_platform  # noqa: PLC0415 - as above
+
+    detected = detect_platform(detect_accelerators().model)
+    return list(sbatch_lines(options.lectures, root=Path.cwd(), platform=options.platform, detected=detected))
+
+
+def _platform_lines() -> list[str]:
+    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.probe.machine import detect_machine, detect_platform  # noqa: PLC0415 - as above
+
+    found = detect_accelerators()
+    machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
+    fault = [f"the GPU cannot be used here: {found.reason}"] if found.is_fault else []
+    return [detect_platform(found.model), machine.text, *fault]
+
+
+def _validate_lines(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        msg = f"{folder}: there is no such folder; expected the folder of the budget files"
+        raise LectureCheckError(msg)
+    from pytest_lecturecheck.store.budget_file.files import load_folder  # noqa: PLC0415 - not for help
+
+    budgets = load_folder(folder)
+    return [f"{label}: {len(found.lectures)} budgets" for label, found in sorted(budgets.items())] or [
+        "no budget files"
+    ]

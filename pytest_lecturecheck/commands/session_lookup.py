@@ -1,0 +1,109 @@
+"""Which session a person means: a kept one, a file, a budget file or a platform."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_lecturecheck.errors import LectureCheckError, RunFileError
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.text import plain
+from pytest_lecturecheck.store.budget_file.files import FOLDER_NAME as BUDGET_FOLDER
+from pytest_lecturecheck.store.budget_file.files import load_budgets
+from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.history import FOLDER_NAME, find_session, read_session, read_sessions, session_files
+from pytest_lecturecheck.verdict.kept_session import KeptSession
+from pytest_lecturecheck.verdict.session_diff import Side, side_of_budgets, side_of_session
+
+
+def root_of(options: argparse.Namespace) -> Path:
+    """Give the folder that holds what sessions left."""
+    if options.root is not None:
+        root: Path = options.root
+        return root
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / OWN_FOLDER / FOLDER_NAME).is_dir()), here)
+
+
+def runs_folder(options: argparse.Namespace) -> Path:
+    """Give the folder of kept sessions."""
+    return root_of(options) / OWN_FOLDER / FOLDER_NAME
+
+
+def session_of(options: argparse.Namespace, reference: str) -> KeptSession:
+    """
+    Read the session that a person means; files that had to be passed over are told on stderr.
+
+    Raises:
+        RunFileError: there is none such, or it cannot be read.
+    """
+    path = Path(reference)
+    if path.suffix == ".json":
+        return read_session(path)
+    session, faults = find_session(runs_folder(options), reference)
+    tell(faults)
+    return session
+
+
+def sessions_of(options: argparse.Namespace) -> tuple[KeptSession, ...]:
+    """
+    Read all kept sessions; files that had to be passed over are told on stderr.
+
+    Raises:
+        RunFileError: there are none.
+    """
+    folder = runs_folder(options)
+    if not session_files(folder):
+        find_session(folder, "last")
+    sessions, faults = read_sessions(folder)
+    tell(faults)
+    return sessions
+
+
+def side_of(options: argparse.Namespace, reference: str) -> Side:
+    """
+    Give what is to be compared: a budget file by its path or its platform, else a session.
+
+    Raises:
+        LectureCheckError: it is none of these, or cannot be read.
+    """
+    path = Path(reference)
+    if path.suffix != ".toml":
+        path = root_of(options) / BUDGET_FOLDER / f"{reference}.toml"
+    if path.is_file():
+        return side_of_budgets(load_budgets(path), f"budgets of {path.name}")
+    if Path(reference).suffix == ".toml":
+        msg = f"{reference}: there is no such budget file; lecturecheck platform prints this machine's label"
+        raise LectureCheckError(msg)
+    try:
+        session = session_of(options, reference)
+    except RunFileError as exc:
+        if Path(reference).suffix == ".json":
+            raise
+        known = sorted(found.stem for found in (root_of(options) / BUDGET_FOLDER).glob("*.toml"))
+        budgets = f"budgets are there for {', '.join(known)}" if known else "there are no budget files"
+        msg = f"{exc}\n{reference!r} is no platform either: {budgets} in {BUDGET_FOLDER}"
+        raise LectureCheckError(msg) from exc
+    name = f"{reference}, " if reference != session.name else ""
+    return side_of_session(session, f"{name}{session.title}")
+
+
+def entries_of(session: KeptSession) -> list[Entry]:
+    """Give a session's runs as reporters take them."""
+    return [
+        Entry(run=kept.run, verdict=kept.verdict, budget=kept.budget, seconds=kept.seconds) for kept in session.runs
+    ]
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Say on stderr what is beside the answer."""
+    for line in lines:
+        sys.stderr.write(f"lecturecheck: passed over: {plain(line)}\n")
+
+
+def has_colour() -> bool:
+    """Tell whether colours are wanted; see https://no-color.org."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

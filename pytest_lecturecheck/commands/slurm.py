@@ -1,0 +1,64 @@
+"""``lecturecheck slurm``: one ``sbatch`` line for each lecture, with the memory of its budget; nothing is run."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_lecturecheck.config.options import SessionSettings, resolve
+from pytest_lecturecheck.config.slurm import ASSUMED_STEP_BYTES, sbatch_line, step_memory_bytes
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.model.settings import DEFAULTS
+from pytest_lecturecheck.store.budget_file.files import budget_path, load_budgets
+
+
+def sbatch_lines(lectures: Sequence[Path], *, root: Path, platform: str | None, detected: str) -> Iterator[str]:
+    """
+    Give the line that submits each lecture as a job of its own.
+
+    Args:
+        lectures: files of lectures.
+        root: the folder that pytest would take for rootdir; settings file and budgets are read there.
+        platform: platform label that was asked for, or ``None``.
+        detected: label of this machine, for want of another.
+
+    Raises:
+        LectureCheckError: a file is no lecture or lies outside ``root``, or settings or budgets cannot be used.
+    """
+    settings = resolve({}, root, root)
+    label = platform or settings.platform or detected
+    budgets = load_budgets(budget_path(settings.budget_folder, label))
+    for path in lectures:
+        name = _name(path, root)
+        lecture = read_lecture(root / name, name=name, root=root)
+        own = lecture.settings.over(settings.file).over(DEFAULTS)
+        known = step_memory_bytes(budgets.find(lecture.name), own)
+        yield sbatch_line(
+            name,
+            command=_command(name, label, settings),
+            folder=str(root),
+            memory_bytes=known or settings.slurm.mem_default_bytes or ASSUMED_STEP_BYTES,
+            gpu=own.gpu,
+            settings=settings.slurm,
+        )
+
+
+def _name(path: Path, root: Path) -> str:
+    shown = "".join(char for char in str(path) if not unicodedata.category(char).startswith("C"))
+    found = path.resolve()
+    if not found.is_file():
+        msg = f"{shown}: there is no such file; expected lectures (.ipynb, .md)"
+        raise LectureCheckError(msg)
+    if not found.is_relative_to(root.resolve()):
+        msg = f"{shown}: lies outside {root}; call lecturecheck from the folder that pytest takes for rootdir"
+        raise LectureCheckError(msg)
+    return found.relative_to(root.resolve()).as_posix()
+
+
+def _command(name: str, label: str, settings: SessionSettings) -> list[str]:
+    platform = [] if settings.platform else [f"--lecture-platform={label}"]
+    # A path that begins with a dash would be an option.
+    return [sys.executable, "-m", "pytest", "--lecture-budget", "--lecture-launcher=local", *platform, f"./{name}"]

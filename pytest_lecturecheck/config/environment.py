@@ -1,0 +1,180 @@
+"""
+The variables that are set for kernels only: the settings' own, and named profiles. Pure.
+
+Later statements win: the built-in part of a profile, the settings' ``[env]``, the settings' part of the profile, and
+what follows from a lecture that is pinned to the CPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.device_plan import memory_fraction
+from pytest_lecturecheck.model.settings import GpuNeed
+
+JAX_CI: Final = "jax-ci"
+BUILT_IN_PROFILES: Final = (JAX_CI,)
+CACHE_VARIABLE: Final = "JAX_COMPILATION_CACHE_DIR"
+_FRACTION_VARIABLE: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_PREALLOCATE_VARIABLE: Final = "XLA_PYTHON_CLIENT_PREALLOCATE"
+_ON_CPU: Final = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROFILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OWN_PREFIX: Final = "LECTURECHECK_"
+_LONGEST_VALUE: Final = 32_767
+"""The limit of Windows; Linux starts no program with one of 128 KiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRules:
+    """
+    What the settings file says about variables.
+
+    Attributes:
+        base: variables of every kernel.
+        profiles: further variables by profile; one of a built-in name adds to that.
+    """
+
+    base: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def profile_names(self) -> tuple[str, ...]:
+        """Give the names that may be chosen."""
+        return tuple(sorted({*BUILT_IN_PROFILES, *self.profiles}))
+
+    def check_profile(self, name: str) -> None:
+        """
+        Refuse a profile that does not exist.
+
+        Raises:
+            SettingsError: names the profiles that do.
+        """
+        if name not in self.profile_names:
+            msg = f"environment profile {name!r} is not known; expected one of {', '.join(self.profile_names)}"
+            raise SettingsError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlace:
+    """
+    Where kernels run, as far as a profile depends on it.
+
+    Attributes:
+        kernel_count: kernels that the session may run at once.
+        device_bytes: memory of the smallest GPU, or ``None`` without any.
+        cache_folder: folder for compiled programs that is kept between runs.
+        inherited: names of the variables that kernels inherit; built-in profiles leave these alone.
+    """
+
+    kernel_count: int
+    device_bytes: int | None
+    cache_folder: str = ""
+    inherited: AbstractSet[str] = frozenset()
+
+
+def kernel_environment(
+    rules: EnvironmentRules, profile: str | None, gpu: GpuNeed | None, place: KernelPlace
+) -> dict[str, str]:
+    """
+    Give the variables for a lecture's kernel, by name.
+
+    Args:
+        rules: what the settings say.
+        profile: the profile chosen, or ``None``.
+        gpu: what the lecture says about GPUs.
+        place: where kernels run.
+
+    Raises:
+        SettingsError: the profile is not known.
+    """
+    found: dict[str, str] = {}
+    if profile is not None:
+        rules.check_profile(profile)
+        if profile == JAX_CI:
+            found.update({name: text for name, text in _jax_ci(place).items() if name not in place.inherited})
+    found.update(rules.base)
+    found.update(rules.profiles.get(profile or "", {}))
+    if gpu is GpuNeed.CPU:
+        found.update(_ON_CPU)
+    return dict(sorted(found.items()))
+
+
+def _jax_ci(place: KernelPlace) -> dict[str, str]:
+    found = {"JAX_TRACEBACK_FILTERING": "off"}
+    if place.cache_folder:
+        found[CACHE_VARIABLE] = place.cache_folder
+    # Whoever lets JAX take memory as it needs it has no use for a fraction taken beforehand.
+    if place.device_bytes is not None and _PREALLOCATE_VARIABLE not in place.inherited:
+        fraction = memory_fraction(place.kernel_count, total_bytes=place.device_bytes)
+        if fraction > 0:
+            found[_FRACTION_VARIABLE] = f"{fraction:.2f}"
+        else:
+            # So many kernels at once leave no share worth naming.
+            found[_PREALLOCATE_VARIABLE] = "false"
+    return found
+
+
+def parse_environment(table: object) -> dict[str, str]:
+    """
+    Check a table of variables as a settings file holds it; numbers and booleans become text (``false``).
+
+    Raises:
+        SettingsError: not a table, a name that no variable can have, one of our own, or a value of another kind.
+    """
+    if not isinstance(table, Mapping):
+        msg = f'{table!r} is not a table of variables; expected for example {{ JAX_PLATFORMS = "cpu" }}'
+        raise SettingsError(msg)
+    return {_checked_name(name): _value_text(name, value) for name, value in table.items()}
+
+
+def parse_profiles(table: object) -> dict[str, dict[str, str]]:
+    """
+    Check the table of profiles: name to table of variables.
+
+    Raises:
+        SettingsError: as :func:`parse_environment`, with the profile's name; or a name that cannot be used.
+    """
+    if not isinstance(table, Mapping):
+        msg = f"{table!r} is not a table of profiles"
+        raise SettingsError(msg)
+    found = {}
+    for name, variables in table.items():
+        if _PROFILE_NAME.fullmatch(name) is None:
+            msg = f"profile name {name!r} cannot be used; expected letters, digits and . _ - (at most 64)"
+            raise SettingsError(msg)
+        try:
+            found[name] = parse_environment(variables)
+        except SettingsError as exc:
+            msg = f"{name}: {exc}"
+            raise SettingsError(msg) from exc
+    return found
+
+
+def _checked_name(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        msg = f"variable name {name!r} cannot be used; expected letters, digits and _, not beginning with a digit"
+        raise SettingsError(msg)
+    if name.upper().startswith(_OWN_PREFIX):
+        msg = f"variable {name!r} is one of lecturecheck's own and cannot be set"
+        raise SettingsError(msg)
+    return name
+
+
+def _value_text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if not isinstance(value, str) or "\0" in value:
+        msg = f"variable {name} is {value!r}; expected text, a number, true or false"
+        raise SettingsError(msg)
+    if len(value.encode()) > _LONGEST_VALUE:
+        msg = f"variable {name} has {len(value.encode())} bytes; expected at most {_LONGEST_VALUE}"
+        raise SettingsError(msg)
+    return value

@@ -1,0 +1,227 @@
+"""
+What a batch scheduler is asked for: the settings of ``[slurm]``, the memory of a lecture's step, commands to submit.
+
+Pure. Nothing here goes through a shell of this package; commands for people are quoted with :mod:`shlex`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final
+
+from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, GpuNeed, RunSettings
+from pytest_lecturecheck.units import MIB, parse_size
+
+LEAST_STEP_BYTES: Final = 256 * MIB
+"""A bare kernel needs about 60 MiB, and what starts it some more."""
+ASSUMED_STEP_BYTES: Final = 2048 * MIB
+"""For an unknown lecture, where neither the settings nor the allocation say anything."""
+SESSION_BYTES: Final = 256 * MIB
+"""What pytest itself takes in a job of its own."""
+_MARGIN_FRACTION: Final = 0.10
+_MARGIN_BYTES: Final = 64 * MIB
+_NEEDS_GPU: Final = frozenset({GpuNeed.REQUIRED, GpuNeed.NARRATIVE})
+
+_TIME: Final = re.compile(r"[0-9]+(?::[0-9]{2}){0,2}|[0-9]+-[0-9]{1,2}(?::[0-9]{2}){0,2}")
+_OWN_FLAGS: Final = (
+    *("--mem", "--mem-per-cpu", "--mem-per-gpu", "--ntasks", "-n", "--nodes", "-N", "--cpus-per-task", "-c", "--exact"),
+    *("--job-name", "-J", "--label", "-l", "--export", "--input", "-i", "--output", "-o", "--error", "-e", "--gres"),
+    *("--time", "-t", "--chdir", "-D", "--multi-prog", "--pty", "--jobid", "--wait"),
+)
+_NAME_CHARS: Final = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """
+    The table ``[slurm]`` of the settings file.
+
+    Attributes:
+        partition: for ``sbatch`` and ``salloc``; steps run in the partition of their allocation.
+        account: the same.
+        time: time limit of a step, and of a job, as Slurm writes it (``"30"``, ``"1:00:00"``, ``"1-12"``).
+        gres: generic resources of lectures that need a GPU (``"gpu:1"``).
+        mem_default_bytes: memory of a lecture of which nothing is known.
+        cpus: cores of a step.
+        extra: further options of ``srun``, as they are.
+        sbatch_extra: further options of ``sbatch``, as they are.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    time: str | None = None
+    gres: str | None = None
+    mem_default_bytes: int | None = None
+    cpus: int = 1
+    extra: tuple[str, ...] = ()
+    sbatch_extra: tuple[str, ...] = ()
+
+    def gres_of(self, gpu: GpuNeed | None) -> str | None:
+        """Give the generic resources for a lecture by what it says about GPUs."""
+        return self.gres if gpu in _NEEDS_GPU else None
+
+
+def parse_slurm(value: object) -> SlurmSettings:
+    """
+    Read the table ``[slurm]``.
+
+    Raises:
+        SettingsError: it is no table, a key is unknown, or a value cannot be used; the key is named.
+    """
+    if not isinstance(value, Mapping):
+        msg = f"{value!r} is not a table"
+        raise SettingsError(msg)
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        if key not in _READERS:
+            msg = f"unknown key {key!r}; {expected_instead(key, _READERS)}"
+            raise SettingsError(msg)
+        attribute, read = _READERS[key]
+        try:
+            found[attribute] = read(item)
+        except (SettingsError, UnitError) as exc:
+            msg = f"{key}: {exc}"
+            raise SettingsError(msg) from exc
+    return SlurmSettings(**found)
+
+
+def _read_word(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(r"[!-~]+", value) is None:
+        msg = f"{value!r} is not a word without spaces"
+        raise SettingsError(msg)
+    return value
+
+
+def _read_time(value: object) -> str:
+    text = str(value)
+    if isinstance(value, bool) or not isinstance(value, str | int) or _TIME.fullmatch(text) is None:
+        msg = f"{value!r} is not a time as Slurm writes it; expected for example 90 (minutes), '1:30:00' or '1-12'"
+        raise SettingsError(msg)
+    return text
+
+
+def _read_memory(value: object) -> int:
+    size = parse_size(value)
+    if size < LEAST_STEP_BYTES:
+        msg = f"{value!r} is less than a kernel needs; expected at least '256 MiB'"
+        raise SettingsError(msg)
+    return size
+
+
+def _read_cpus(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        msg = f"{value!r} is not a whole number of at least 1"
+        raise SettingsError(msg)
+    return value
+
+
+def _read_flags(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        msg = f'{value!r} is not a list of options such as ["--nodelist=n1"]'
+        raise SettingsError(msg)
+    return tuple(_read_flag(item) for item in value)
+
+
+def _read_flag(value: object) -> str:
+    # A value of its own word would be taken for the program to run.
+    if not isinstance(value, str) or re.fullmatch(r"--?[A-Za-z][^\x00-\x1f\x7f]*", value) is None:
+        msg = f"{value!r} is not an option with its value in one word, such as '--nodelist=n1'"
+        raise SettingsError(msg)
+    name = value.partition("=")[0]
+    if name in _OWN_FLAGS or (not name.startswith("--") and name[:2] in _OWN_FLAGS):
+        msg = f"{value!r} is set by lecturecheck itself and cannot be given here"
+        raise SettingsError(msg)
+    return value
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
+    "partition": ("partition", _read_word),
+    "account": ("account", _read_word),
+    "time": ("time", _read_time),
+    "gres": ("gres", _read_word),
+    "mem-default": ("mem_default_bytes", _read_memory),
+    "cpus": ("cpus", _read_cpus),
+    "extra": ("extra", _read_flags),
+    "sbatch-extra": ("sbatch_extra", _read_flags),
+}
+
+
+def step_memory_bytes(budget: LectureBudget | None, settings: RunSettings) -> int | None:
+    """
+    Give the memory that a lecture's step asks for.
+
+    A cap that someone chose is the limit as it is. Else the lecture's budget or, without one, what a README declares,
+    with a margin of 10 % (at least 64 MiB): a lecture somewhat over its budget is to be told by how much, not killed,
+    and Slurm also counts what no footprint holds. ``None`` for an unknown lecture. Never less than
+    :data:`LEAST_STEP_BYTES`.
+    """
+    cap = settings.memory_cap_bytes
+    if cap is not None and cap != AUTOMATIC_CAP and math.isfinite(cap):
+        return max(LEAST_STEP_BYTES, math.ceil(cap))
+    limit = budget.metrics.get(Metric.PEAK_FOOTPRINT) if budget is not None else None
+    known = limit.limit if limit is not None and limit.limit is not None else settings.declared_memory_bytes
+    if known is None:
+        return None
+    return max(LEAST_STEP_BYTES, math.ceil(known) + max(_MARGIN_BYTES, math.ceil(known * _MARGIN_FRACTION)))
+
+
+def mebibytes(size_bytes: int) -> int:
+    """Give a size in the unit of Slurm's ``--mem``, rounded up."""
+    return -(-size_bytes // MIB)
+
+
+def job_name(lecture: str) -> str:
+    """Give a lecture's name as Slurm and its tools can show it: letters, digits, ``.``, ``_`` and ``-``."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(lecture).name).lstrip("-._")[:_NAME_CHARS]
+    return safe or "lecture"
+
+
+def sbatch_line(
+    lecture: str,
+    *,
+    command: Sequence[str],
+    folder: str,
+    memory_bytes: int,
+    gpu: GpuNeed | None,
+    settings: SlurmSettings,
+) -> str:
+    """
+    Give the line that submits one lecture as a job of its own, for people to look at and to run.
+
+    Args:
+        lecture: the lecture's name.
+        command: what the job runs.
+        folder: where it runs.
+        memory_bytes: memory of the lecture; what pytest itself takes is added.
+        gpu: what the lecture says about GPUs.
+        settings: the settings of Slurm.
+
+    Raises:
+        SettingsError: a name holds control characters, so that no single line can say it.
+    """
+    gres = settings.gres_of(gpu)
+    options = [
+        f"--job-name={job_name(lecture)}",
+        f"--mem={mebibytes(memory_bytes + SESSION_BYTES)}M",
+        f"--cpus-per-task={settings.cpus}",
+        *([f"--partition={settings.partition}"] if settings.partition else []),
+        *([f"--account={settings.account}"] if settings.account else []),
+        *([f"--time={settings.time}"] if settings.time else []),
+        *([f"--gres={gres}"] if gres else []),
+        *settings.sbatch_extra,
+        f"--chdir={folder}",
+    ]
+    line = shlex.join(["sbatch", *options, f"--wrap={shlex.join(command)}"])
+    if any(unicodedata.category(char).startswith("C") for char in line):
+        msg = f"{lecture!r}: the name holds control characters, and no line of a shell can say it; rename the file"
+        raise SettingsError(msg)
+    return line

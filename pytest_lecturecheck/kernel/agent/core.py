@@ -1,0 +1,347 @@
+"""
+The agent: what runs inside the kernel.
+
+Its source is sent to a ready Python kernel as a silent request; outputs, prompt numbers and the user's namespace stay
+as they are. It imports the standard library only, and nothing of that kind that a bare kernel has not imported
+already. Figures travel in the metadata of each execute reply, under :data:`KEY`.
+
+What concerns GPUs and compilers is in :mod:`~pytest_lecturecheck.kernel.agent.devices`. Its source comes along as text
+and is compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+KEY = "lecturecheck"
+"""Key of the agent's words in ``execute_reply.metadata``."""
+
+KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_client", "debugpy", "_pydevd_bundle"})
+"""Packages that the kernel itself is made of."""
+
+TIMED_FILES = frozenset({"<timed exec>", "<timed eval>"})
+"""What IPython calls the body of ``%%time``."""
+
+DEVICE_MODULES = ("jax", "torch", "cupy")
+"""Modules of which the second half of the agent knows."""
+LAST_WORDS_FILE = "last-words"
+"""Name of the file of the last words in the kernel's private folder."""
+STACK_FILE = "stack"
+"""Name of the file, in the same folder, to which faulthandler writes when asked by a signal."""
+
+
+class Agent:
+    """
+    Notes what a cell leaves behind, and ends the kernel on request.
+
+    Args:
+        shell: IPython's shell; nothing is patched before :meth:`install`.
+        folder: the kernel's private folder.
+        device_source: source of the agent's second half.
+    """
+
+    def __init__(self, shell: Any, folder: str = "", device_source: str = "") -> None:
+        """Attach to IPython's ``shell``."""
+        self.shell = shell
+        self.folder = folder
+        self.device_source = device_source
+        self.devices: Any = None
+        self.stack_offer: dict[str, int] = {}
+        self.kernel = shell.kernel
+        self.baseline_modules = frozenset(sys.modules)
+        self.baseline_threads = {thread.ident for thread in threading.enumerate()}
+        self.thread_cells: dict[int | None, int] = {}
+        self.shell_lines: list[tuple[str, int]] = []
+        self.breakpoint_count = 0
+        self.exit_asked = False
+        self.request_count = 0
+        self.pending_software = False
+
+    def install(self) -> None:
+        """Wrap the few places where a cell's doings can be seen."""
+        self._watch_replies()
+        self._watch_shell_lines()
+        self._watch_breakpoints()
+        self._watch_exits()
+        self._keep_native_stderr()
+        self._offer_stack()
+        if self.device_source:
+            sys.meta_path.insert(0, ImportWatch("jax._src.monitoring", self._listen_to_jax))
+        self.kernel.lecturecheck_agent = self
+
+    def _watch_replies(self) -> None:
+        original = self.kernel.finish_metadata
+
+        def finish_metadata(parent: Any, metadata: Any, reply_content: Any) -> Any:
+            metadata = original(parent, metadata, reply_content)
+            # The agent must never be the reason why a lecture fails.
+            try:
+                metadata[KEY] = self.words(reply_content)
+            except Exception as exc:  # noqa: BLE001
+                metadata[KEY] = {"agent_error": repr(exc)}
+            return metadata
+
+        self.kernel.finish_metadata = finish_metadata
+
+    def _watch_shell_lines(self) -> None:
+        # `!cmd` and %pip end in this function with the command already expanded; wrapping shell.system instead would
+        # change the frame depth in which IPython looks up $variables.
+        try:
+            from ipykernel import zmqshell  # noqa: PLC0415 - the agent loads what the kernel has loaded
+        except ImportError:
+            return
+        original = getattr(zmqshell, "system", None)
+        if original is None:
+            return
+
+        def system(command: str) -> int:
+            code = original(command)
+            self.shell_lines.append((str(command), code if isinstance(code, int) else 0))
+            return code  # type: ignore[no-any-return]
+
+        zmqshell.system = system  # type: ignore[attr-defined, assignment]
+        self._watch_captured_lines()
+
+    def _watch_captured_lines(self) -> None:
+        # `x = !cmd`, %sx and %system end here (not on Windows). IPython drops the exit code of these.
+        try:
+            from IPython.utils import _process_common as common  # noqa: PLC0415 - as above
+        except ImportError:
+            return
+        original = getattr(common, "process_handler", None)
+        if original is None:
+            return
+
+        def process_handler(cmd: Any, callback: Any, *args: Any, **kwargs: Any) -> Any:
+            def noting(process: Any) -> Any:
+                result = callback(process)
+                code = getattr(process, "returncode", None)
+                self.shell_lines.append((str(cmd), code if isinstance(code, int) else 0))
+                return result
+
+            return original(cmd, noting, *args, **kwargs)
+
+        common.process_handler = process_handler
+
+    def _watch_breakpoints(self) -> None:
+        original = sys.breakpointhook
+
+        def breakpointhook(*args: Any, **kwargs: Any) -> Any:
+            self.breakpoint_count += 1
+            return original(*args, **kwargs)
+
+        sys.breakpointhook = breakpointhook
+
+    def _watch_exits(self) -> None:
+        original = self.shell.ask_exit
+
+        def ask_exit() -> None:
+            self.exit_asked = True
+            original()
+
+        self.shell.ask_exit = ask_exit
+
+    def _keep_native_stderr(self) -> None:
+        # ipykernel points fd 2 at a pipe that a Python thread reads; a native abort under the GIL would take its last
+        # words along. The copy of the real stderr leads to the process that started the kernel.
+        copy = getattr(sys.stderr, "_original_stdstream_copy", None)
+        if not isinstance(copy, int):
+            return
+        import faulthandler  # noqa: PLC0415 - as above
+
+        faulthandler.enable(file=copy)
+        os.dup2(copy, 2)
+
+    def _offer_stack(self) -> None:
+        # A C handler writes the stack, also while native code holds the GIL.
+        import faulthandler  # noqa: PLC0415 - as above
+
+        # Windows has neither.
+        number, register = getattr(signal, "SIGUSR2", None), getattr(faulthandler, "register", None)
+        if number is None or register is None or not self.folder or signal.getsignal(number) is not signal.SIG_DFL:
+            return
+        try:
+            fd = os.open(f"{self.folder}/{STACK_FILE}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+        except OSError:
+            return
+        # Other threads run on, so that only the interrupted one's frames are safe to read: the main thread's.
+        register(number, file=fd, all_threads=False)
+        self.stack_offer = {"signal": int(number), "fd": fd, "pid": os.getpid()}
+
+    def _listen_to_jax(self, monitoring: Any) -> None:
+        self._load_devices()
+        self.devices.listen(monitoring)
+
+    def _load_devices(self) -> None:
+        if self.devices is not None:
+            return
+        namespace: dict[str, Any] = {"__name__": "lecturecheck_agent_devices"}
+        exec(compile(self.device_source, "<lecturecheck agent, devices>", "exec"), namespace)  # noqa: S102 - our own
+        path = f"{self.folder}/{LAST_WORDS_FILE}" if self.folder else ""
+        self.devices = namespace["DeviceAgent"](path, self.request_count + 1)
+
+    def words(self, reply_content: Any) -> dict[str, Any]:
+        """Say what the request that just ended did; empty entries are left out."""
+        self.request_count += 1
+        words: dict[str, Any] = {}
+        if self.shell_lines:
+            words["shell_lines"], self.shell_lines = self.shell_lines, []
+        if self.breakpoint_count:
+            words["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
+        if self.exit_asked:
+            words["exit_asked"], self.exit_asked = True, False
+        if threads := self._new_threads():
+            words["threads"] = threads
+        is_error = reply_content.get("status") == "error"
+        if is_error and (line := self._error_line(reply_content.get("ename"))) is not None:
+            words["error_line"] = line
+        if self.pending_software:
+            words["software"], self.pending_software = software(self.baseline_modules), False
+        return {**words, **self._stack_words(), **self._device_words()}
+
+    def _stack_words(self) -> dict[str, Any]:
+        if not self.stack_offer:
+            return {}
+        if self.request_count == 1:
+            return {"stack_offer": self.stack_offer}
+        # faulthandler leaves no trace in Python's own table; a handler there is the lecture's.
+        is_taken = signal.getsignal(self.stack_offer["signal"]) is not signal.SIG_DFL
+        return {"stack_taken": True} if is_taken else {}
+
+    def _device_words(self) -> dict[str, Any]:
+        if self.devices is None and self.device_source and any(name in sys.modules for name in DEVICE_MODULES):
+            self._load_devices()
+        words: dict[str, Any] = {} if self.devices is None else self.devices.words(self.request_count)
+        return words
+
+    def _new_threads(self) -> list[tuple[str, int]]:
+        """List living threads that appeared after the kernel was ready, with the request that first saw each."""
+        found = []
+        for thread in threading.enumerate():
+            # Some of the kernel's own threads start late (pyzmq's, with the first large output).
+            if thread.ident in self.baseline_threads or type(thread).__module__.partition(".")[0] in KERNEL_PACKAGES:
+                continue
+            # IPython's own event loop for scripts (%%bash) runs in a plain thread.
+            target = getattr(thread, "_target", None)
+            if str(getattr(target, "__module__", "")).startswith("asyncio"):
+                continue
+            first = self.thread_cells.setdefault(thread.ident, self.request_count)
+            found.append((thread.name, first))
+        return found
+
+    def _error_line(self, name: Any) -> int | None:
+        """Find the line of the running cell: the deepest frame of the outermost cell in the last traceback."""
+        error = getattr(sys, "last_value", None)
+        if type(error).__name__ != name:
+            # Left over from an earlier cell.
+            return None
+        traceback = getattr(sys, "last_traceback", None)
+        cell_files = getattr(self.shell.compile, "_filename_map", {})
+        cell_file, line, magic_line = None, None, 0
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            if cell_file is None and code.co_filename in cell_files:
+                cell_file = code.co_filename
+            if cell_file is not None and code.co_filename == cell_file:
+                line = traceback.tb_lineno
+            elif code.co_name == "run_cell_magic":
+                magic_line = line or 0
+            elif magic_line and code.co_filename in TIMED_FILES:
+                line = magic_line + traceback.tb_lineno
+            traceback = traceback.tb_next
+        if line is None and isinstance(error, SyntaxError):
+            line = error.lineno
+        return line
+
+    def ask_software(self) -> None:
+        """Let the reply to this very request carry what ran in this kernel."""
+        self.pending_software = True
+
+    @staticmethod
+    def leave() -> None:
+        """Run the exit handlers and end the process, past ipykernel's own shutdown, which hangs at times."""
+        atexit._run_exitfuncs()  # noqa: SLF001 - the interpreter's own, without the rest of its finalisation
+        os._exit(0)
+
+
+class ImportWatch:
+    """
+    A finder that leaves finding to the others, and tells when one module has been executed.
+
+    Args:
+        name: full name of the module.
+        on_executed: is given the module, also after a reload; what it raises is dropped.
+    """
+
+    def __init__(self, name: str, on_executed: Any) -> None:
+        """Watch for ``name``."""
+        self.name = name
+        self.on_executed = on_executed
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Give the others' spec of the watched module, ``None`` for every other one."""
+        if name != self.name:
+            return None
+        finders = (getattr(finder, "find_spec", None) for finder in tuple(sys.meta_path) if finder is not self)
+        specs = (find_spec(name, path, target) for find_spec in finders if find_spec is not None)
+        spec = next((spec for spec in specs if spec is not None), None)
+        original = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if spec is None or original is None:
+            return spec
+
+        def exec_module(module: Any) -> None:
+            original(module)
+            # The agent must never be the reason why an import fails.
+            with contextlib.suppress(Exception):
+                self.on_executed(module)
+
+        # A loader that takes no attributes is left as it is: the end of the cell will tell.
+        with contextlib.suppress(AttributeError, TypeError):
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def software(baseline_modules: frozenset[str]) -> dict[str, Any]:
+    """
+    Name the interpreter, the distributions imported since ``baseline_modules``, and the BLAS libraries.
+
+    Versions come from importlib.metadata, or from the module's own ``__version__`` where its distribution has another
+    name.
+    """
+    import platform  # noqa: PLC0415 - only after the last cell
+    from importlib import metadata  # noqa: PLC0415 - as above
+
+    packages = {}
+    names = {name.partition(".")[0] for name in set(sys.modules) - baseline_modules}
+    for name in sorted(names - sys.stdlib_module_names):
+        if name.startswith("_"):
+            continue
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = getattr(sys.modules.get(name), "__version__", None)
+            if isinstance(version, str):
+                packages[name] = version
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": packages,
+        "blas": _blas_libraries() if "numpy" in sys.modules else [],
+    }
+
+
+def _blas_libraries() -> list[str]:
+    try:
+        from threadpoolctl import threadpool_info  # noqa: PLC0415 - after the last cell, where it is installed
+    except ImportError:
+        return []
+    lines = []
+    for library in threadpool_info():
+        parts = [str(library.get(key)) for key in ("internal_api", "version", "architecture") if library.get(key)]
+        lines.append(f"{' '.join(parts)}, {library.get('num_threads')} threads")
+    return sorted(set(lines))

@@ -1,0 +1,256 @@
+"""The words of Slurm: the command of a step, and what ``srun``, ``sacct`` and ``sstat`` print. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_lecturecheck.config.slurm import SlurmSettings, job_name, mebibytes
+from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.kernel.launchers.port import LaunchOrder, ProcessEnd
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.units import KIB
+
+_LABEL: Final = "0: "
+_TASK: Final = re.compile(r"srun: error: (?P<node>\S+): tasks? 0: (?P<what>.+)")
+_EXIT_CODE: Final = re.compile(r"Exited with exit code (?P<code>[0-9]+)")
+_NODE_FAILURE: Final = re.compile(r"srun: error: Node failure on .+")
+_STEP_END: Final = re.compile(
+    r"slurmstepd\S*: error: \*\*\* STEP (?P<step>\S+) ON \S+ CANCELLED AT \S+(?P<why>.*) \*\*\*"
+)
+_OVER: Final = re.compile(r"slurmstepd\S*: error: StepId=(?P<step>\S+) exceeded memory limit .*, being killed")
+"""Said where memory is polled and not confined by a cgroup (JobAcctGatherParams=OverMemoryKill)."""
+_UNABLE: Final = re.compile(r"srun: (?:error|fatal): (?P<text>.+)")
+_SIGNAL_BASE: Final = 128
+_SIGKILL: Final = 9
+_LINES_KEPT: Final = 50
+_LONGEST_LINE: Final = 65_536
+_UNFINISHED: Final = frozenset({"", "RUNNING", "PENDING", "COMPLETING", "CONFIGURING", "SUSPENDED"})
+
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+TIMEOUT: Final = "TIMEOUT"
+CANCELLED: Final = "CANCELLED"
+NODE_FAIL: Final = "NODE_FAIL"
+FAILED: Final = "FAILED"
+COMPLETED: Final = "COMPLETED"
+
+
+def step_options(order: LaunchOrder, settings: SlurmSettings, memory_bytes: int) -> list[str]:
+    """
+    Give the options of ``srun`` for one kernel.
+
+    Output is labelled, so that what Slurm says can be told from what the kernel writes. The run's token goes to the
+    step only: nothing that looks for the run's processes must find ``srun``. Generic resources are always stated,
+    because a step without a word takes all of its allocation.
+    """
+    return [
+        *("--exact", "--nodes=1", "--ntasks=1", f"--cpus-per-task={settings.cpus}"),
+        f"--mem={mebibytes(memory_bytes)}M",
+        f"--job-name={job_name(order.lecture)}",
+        f"--gres={settings.gres_of(order.gpu) or 'none'}",
+        *([f"--time={settings.time}"] if settings.time else []),
+        *("--quiet", "--label", "--input=none", "--mpi=none"),
+        f"--export=ALL,{RUN_TOKEN_VARIABLE}={order.token}",
+        f"--chdir={order.cwd}",
+        *settings.extra,
+    ]
+
+
+def check_allocation(environment: Mapping[str, str], srun: str | None, settings: SlurmSettings) -> str:
+    """
+    Give the number of the allocation that this session runs in.
+
+    Raises:
+        SettingsError: ``srun`` is missing, or this is no allocation; it says how to get one.
+    """
+    if srun is None:
+        msg = "--lecture-launcher slurm: srun is not on the path; Slurm's client commands are needed where pytest runs"
+        raise SettingsError(msg)
+    job = environment.get("SLURM_JOB_ID", "")
+    if re.fullmatch("[0-9]+", job) is None:
+        where = [f"--partition={settings.partition}"] if settings.partition else []
+        where += [f"--account={settings.account}"] if settings.account else []
+        ask = " ".join(["salloc", *where, "--ntasks=2", "--mem=8G"])
+        msg = (
+            "--lecture-launcher slurm: this is no Slurm allocation (SLURM_JOB_ID is not set); get one and run pytest "
+            f"in it: {ask} pytest --lecture-budget --lecture-launcher slurm -n 2 ..., or let `lecturecheck slurm "
+            "LECTURES...` print a job for each lecture"
+        )
+        raise SettingsError(msg)
+    return job
+
+
+def default_step_bytes(environment: Mapping[str, str], settings: SlurmSettings) -> int | None:
+    """Give the memory of a step of which nothing is known: the settings', or its cores' part of the allocation."""
+    if settings.mem_default_bytes is not None:
+        return settings.mem_default_bytes
+    per_cpu, per_node, cpus = (
+        _number(environment.get(name)) for name in ("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_NODE", "SLURM_CPUS_ON_NODE")
+    )
+    cpus = cpus or _number((environment.get("SLURM_JOB_CPUS_PER_NODE") or "").partition("(")[0].partition(",")[0])
+    if per_cpu:
+        return per_cpu * settings.cpus * KIB * KIB
+    if per_node and cpus:
+        return per_node * min(settings.cpus, cpus) // cpus * KIB * KIB
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,12}", text) else None
+
+
+class StepText:
+    """
+    The labelled output of ``srun``, taken apart.
+
+    Args:
+        mark: the word with which the first program in the step begins its line.
+
+    Attributes:
+        said: what ``srun`` itself said, line by line; the first and the last ones.
+        announced: what the first program in the step said, once it has.
+        cancelled: the lines with which the step's daemon says why it ended the step; the last ones.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._rest = ""
+        self.said: list[str] = []
+        self.announced: Mapping[str, Any] | None = None
+        self.cancelled: list[str] = []
+
+    def feed(self, text: str, *, is_end: bool = False) -> str:
+        """Take some output; give what the kernel wrote of it, in whole lines."""
+        lines = (self._rest + text).split("\n")
+        self._rest = "" if is_end else lines.pop()
+        if len(self._rest) > _LONGEST_LINE:
+            lines.append(self._rest)
+            self._rest = ""
+        if is_end and lines[-1] == "":
+            lines.pop()
+        return "".join(self._take(line) for line in lines)
+
+    def _take(self, line: str) -> str:
+        if not line.startswith(_LABEL):
+            # The label of an empty line may come without its space.
+            if line.strip() in {"", _LABEL.strip()}:
+                return "\n"
+            del self.said[_LINES_KEPT - 1 : len(self.said) - _LINES_KEPT]
+            self.said.append(line)
+            return ""
+        own = line.removeprefix(_LABEL)
+        if self.announced is None and own.startswith(f"{self._mark} "):
+            self.announced = _parse_announcement(own.removeprefix(f"{self._mark} "))
+            return ""
+        if _STEP_END.fullmatch(own) or _OVER.fullmatch(own):
+            self.cancelled[:] = [*self.cancelled, own][-_LINES_KEPT:]
+        return f"{own}\n"
+
+
+def _parse_announcement(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnd:
+    """
+    How a step ended, by what ``srun`` said and returned.
+
+    Attributes:
+        state: in the words of Slurm's accounting.
+        process: how the kernel's process ended.
+    """
+
+    state: str
+    process: ProcessEnd
+
+
+def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], step: str) -> StepEnd:
+    """
+    Read the end of a step.
+
+    ``srun`` reports a task that was ended by a signal as 128 more, and names the signal; a task that was killed for
+    memory as 1 with the words "Out Of Memory", also where only a child of the kernel was; a failed node as 0.
+    """
+    if return_code < 0:
+        # srun itself was killed; what became of the kernel is not known.
+        return StepEnd(state=CANCELLED, process=ProcessEnd(signal=-return_code))
+    if any(_NODE_FAILURE.fullmatch(line) for line in said):
+        return StepEnd(state=NODE_FAIL, process=ProcessEnd(signal=_SIGKILL, text="the kernel's node failed"))
+    what = next((match["what"] for line in reversed(said) if (match := _TASK.fullmatch(line))), "")
+    is_over = any((match := _OVER.fullmatch(line)) and match["step"] == step for line in cancelled)
+    if "out of memory" in what.lower() or (is_over and what):
+        text = "Slurm counted a kill for memory in the kernel's step, of the kernel or of a child of it"
+        return StepEnd(state=OUT_OF_MEMORY, process=ProcessEnd(signal=_SIGKILL, text=text))
+    why = next(
+        (match["why"] for line in cancelled if (match := _STEP_END.fullmatch(line)) and match["step"] == step), None
+    )
+    if (code := _EXIT_CODE.fullmatch(what)) is not None:
+        return StepEnd(state=FAILED, process=ProcessEnd(exit_code=int(code["code"])))
+    process = ProcessEnd(exit_code=return_code)
+    if return_code > _SIGNAL_BASE and what:
+        process = ProcessEnd(signal=return_code - _SIGNAL_BASE)
+    if why is not None:
+        return StepEnd(state=TIMEOUT if "TIME LIMIT" in why else CANCELLED, process=process)
+    return StepEnd(state=FAILED if return_code else COMPLETED, process=process)
+
+
+def refusal_text(said: Sequence[str], return_code: int | None, *, memory_bytes: int, settings: SlurmSettings) -> str:
+    """Say why a step was not made."""
+    why = next((match["text"] for line in said if (match := _UNABLE.fullmatch(line))), f"srun ended with {return_code}")
+    asked = f"--mem={mebibytes(memory_bytes)}M --cpus-per-task={settings.cpus}"
+    return (
+        f"Slurm made no step for the kernel: {why}; it was asked for {asked}. Get an allocation that holds it "
+        f"(salloc --mem=...), or give the lecture less (its budget, --lecture-memory-cap SIZE, [slurm] mem-default)"
+    )
+
+
+def parse_sacct(text: str, step: str) -> Mapping[str, str] | None:
+    """
+    Read the row of a step in ``sacct --parsable2 --noheader --format=JobID,State,ExitCode,MaxRSS``.
+
+    Returns:
+        ``state``, ``exit`` and ``max_rss``, or ``None`` where the step is not there or has not ended yet.
+    """
+    for line in text.splitlines():
+        fields = line.split("|")
+        if len(fields) == 4 and fields[0] == step:  # noqa: PLR2004 - the columns asked for
+            # "CANCELLED by 1000"
+            state = fields[1].split(" ")[0].rstrip("+")
+            return None if state in _UNFINISHED else {"state": state, "exit": fields[2], "max_rss": fields[3]}
+    return None
+
+
+def settle_state(said: str, accounted: str) -> str:
+    """
+    Choose between what ``srun`` said of a step's end and what ``sacct`` does.
+
+    The accounting is believed, except where it says "cancelled": ``srun`` ends a step whose task was ended by a signal
+    of its own (an abort, say), and the accounting calls that cancelled as well.
+    """
+    return said if said and accounted == CANCELLED else accounted
+
+
+def parse_sstat(text: str, step: str) -> int | None:
+    """Read the highest resident size in ``sstat --parsable2 --noheader --format=JobID,MaxRSS``, in bytes."""
+    for line in text.splitlines():
+        name, _, size = line.partition("|")
+        if name == step:
+            return parse_memory(size)
+    return None
+
+
+def parse_memory(text: str) -> int | None:
+    """Read a size as Slurm's accounting prints it (``1234K``, ``1.50M``), in bytes; ``None`` where it says nothing."""
+    match = re.fullmatch(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[KMGTP]?)", text.strip())
+    if match is None:
+        return None
+    factor: int = KIB ** " KMGTP".index(match["unit"] or " ")
+    return round(float(match["number"]) * factor)

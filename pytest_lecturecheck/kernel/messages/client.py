@@ -1,0 +1,306 @@
+"""
+nbclient's message handling with a poll loop of its own.
+
+nbclient decides what a message means for a cell (outputs, display ids, widgets). When a cell has ended is decided
+here: by the reply and the idle status together, by a limit, or by the end of the process; hooks of nbclient miss
+timeouts and deaths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionComplete
+
+from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.kernel.agent.core import KEY
+from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
+from pytest_lecturecheck.kernel.messages.lecture_figures import ReportedFigures
+from pytest_lecturecheck.kernel.messages.wire import Mailbox
+from pytest_lecturecheck.kernel.process.launch import Kernel
+from pytest_lecturecheck.kernel.process.outputs import BoundedText
+from pytest_lecturecheck.kernel.process.quiet import HarmlessLog
+
+_SOCKET_SECONDS: Final = 0.004
+_NUDGE_SECONDS: Final = 0.25
+"""How long an iopub status may be missing after its reply before the kernel is asked again."""
+_IDLE_SILENCE_SECONDS: Final = 10.0
+"""How long iopub may be silent between a cell's reply and its idle status before the rest of the output is given up."""
+_LATE_OUTPUT_SECONDS: Final = 120.0
+"""How long output may go on after a cell's reply before its end is given up."""
+_KEPT_OUTPUT_BYTES: Final = 8 * 1024 * 1024
+"""Rich output kept for one lecture; what comes after is counted, not kept."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """
+    What a kernel answered to one request.
+
+    Attributes:
+        status: "ok", "error" or "aborted"; empty while there is no answer.
+        content: content of the reply.
+        words: the agent's words about this request.
+        idle_seen: whether the end of the output arrived.
+    """
+
+    status: str = ""
+    content: dict[str, Any] = field(default_factory=dict)
+    words: dict[str, Any] = field(default_factory=dict)
+    idle_seen: bool = False
+
+
+class Request:
+    """
+    One request under way.
+
+    Attributes:
+        msg_id: id of the request's message.
+        cell: the notebook's cell that takes the outputs, or ``None`` for silent requests.
+        index: the cell's position in the notebook.
+        reply: what has come back so far.
+        done: has a result once both reply and idle status are there.
+        message_count: output messages so far.
+    """
+
+    def __init__(self, msg_id: str, cell: Any, index: int) -> None:
+        """Start without an answer."""
+        self.msg_id = msg_id
+        self.cell = cell
+        self.index = index
+        self.reply = Reply()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.message_count = 0
+
+    def settle(self) -> None:
+        """Note the end, if both parts of it are there."""
+        if self.reply.status and self.reply.idle_seen and not self.done.done():
+            self.done.set_result(None)
+
+
+class LectureClient(NotebookClient):
+    """
+    The client of one lecture's kernel.
+
+    Args:
+        document: the notebook; its cells receive outputs, so hand over a copy.
+        kernel: the started kernel.
+        keep_outputs: keep every output whole (for a book's cache); otherwise text is bounded and rich output is dropped
+            once a lecture has produced a lot of it.
+    """
+
+    def __init__(self, document: Any, kernel: Kernel, *, keep_outputs: bool = False) -> None:
+        """Create the channels; :meth:`connect` opens them."""
+        super().__init__(document, km=kernel.manager, record_timing=False, store_widget_state=keep_outputs)
+        self.log = HarmlessLog()
+        if not keep_outputs:
+            # nbclient's output widgets write into the stored state of a widget, which is there only where it is stored.
+            self.widget_state = collections.defaultdict(dict)
+        self.kernel = kernel
+        self.keep_outputs = keep_outputs
+        self.text = BoundedText()
+        self.errors: list[Any] = []
+        self.figures = ReportedFigures()
+        self._kept_bytes = 0
+        self.dropped_output_count = 0
+        self._request: Request | None = None
+        self._mailboxes: list[Mailbox] = []
+        self._channels: Any = None
+
+    # -- connection ---------------------------------------------------------------------------------------------------
+
+    async def connect(self, timeout_seconds: float) -> None:
+        """
+        Open the channels and wait until the kernel answers and its output channel is live.
+
+        Raises:
+            TimeoutError: the kernel did not answer within ``timeout_seconds``.
+            KernelStartError: the kernel ended before it answered.
+        """
+        self._channels = self.kernel.manager.client()
+        async with asyncio.timeout(timeout_seconds if timeout_seconds != float("inf") else None):
+            await self._wait_for_sockets()
+            await self._open()
+
+    async def _wait_for_sockets(self) -> None:
+        """
+        Wait until the kernel has bound its ipc sockets.
+
+        A socket that is connected before it is bound tries again and again on zmq's thread, at the price of a tenth of
+        a kernel's start; and its subscription may come too late for the first answer's end.
+        """
+        if self._channels.transport != "ipc":
+            return
+        ports = (self._channels.shell_port, self._channels.iopub_port)
+        sockets = [Path(f"{self._channels.ip}-{port}") for port in ports]
+        while not all(map(Path.exists, sockets)):
+            if self.kernel.provisioner.ended.done():
+                return
+            await asyncio.sleep(_SOCKET_SECONDS)
+
+    async def _open(self) -> None:
+        # The heartbeat thread tells nothing that the process's end does not tell sooner.
+        self._channels.start_channels(stdin=False, hb=False, control=False)
+        session = self._channels.session
+        shell = Mailbox(self._channels.shell_channel.socket, session, self._take_reply)
+        self._mailboxes = [shell, Mailbox(self._channels.iopub_channel.socket, session, self._take_output)]
+        widget_channel: Any = _WidgetChannel(session, shell)
+        self.kc = widget_channel
+        while True:
+            request = self._begin(self._channels.kernel_info(), None, -1)
+            while not request.reply.status:
+                await self._wait(request, _NUDGE_SECONDS)
+                if self.kernel.provisioner.ended.done():
+                    msg = "the kernel ended before it was ready"
+                    raise KernelStartError(msg)
+            # The subscription may be younger than the answer; then its idle status is lost and is asked for again.
+            if await self._wait(request, _NUDGE_SECONDS):
+                return
+
+    def disconnect(self) -> None:
+        """Close the channels; safe to call twice."""
+        for mailbox in self._mailboxes:
+            mailbox.close()
+        self._mailboxes = []
+        if self._channels is not None:
+            with suppress(OSError):
+                self._channels.stop_channels()
+            self._channels = self.kc = None
+
+    def _take_reply(self, message: dict[str, Any]) -> None:
+        request = self._request
+        if request is None or message["parent_header"].get("msg_id") != request.msg_id:
+            return
+        request.reply.content = message["content"]
+        request.reply.words = clean_words(message.get("metadata", {}).get(KEY))
+        request.reply.status = str(message["content"].get("status") or "missing")
+        request.settle()
+
+    def _take_output(self, message: dict[str, Any]) -> None:
+        request = self._request
+        if request is None or message["parent_header"].get("msg_id") != request.msg_id:
+            return
+        request.message_count += 1
+        try:
+            if request.cell is None:
+                if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                    raise CellExecutionComplete  # noqa: TRY301 - the word nbclient uses for it
+            else:
+                self.figures.take(message)
+                self.process_message(message, request.cell, request.index)
+        except CellExecutionComplete:
+            request.reply.idle_seen = True
+            request.settle()
+        except Exception as exc:  # noqa: BLE001 - a malformed message must not end the reader for good
+            self.log.warning("message of type %r could not be handled: %r", message.get("msg_type"), exc)
+
+    def _begin(self, msg_id: str, cell: Any, index: int) -> Request:
+        self._request = Request(msg_id, cell, index)
+        self._mailboxes[0].look()
+        return self._request
+
+    async def _wait(self, request: Request, seconds: float | None) -> bool:
+        """Wait until the request has ended, the process has, or ``seconds`` are over; tell whether the request has."""
+        waited = {request.done, self.kernel.provisioner.ended}
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return request.done.done()
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def ask(self, code: str, timeout_seconds: float) -> Reply | None:
+        """Run ``code`` silently, outside the lecture's history; ``None`` where no answer came in time."""
+        request = self._begin(
+            self._channels.execute(code, silent=True, store_history=False, stop_on_error=False), None, -1
+        )
+        await self._wait(request, timeout_seconds)
+        return request.reply if request.reply.status else None
+
+    def send(self, code: str) -> None:
+        """Send ``code`` silently without waiting for anything."""
+        self._channels.execute(code, silent=True, store_history=False, stop_on_error=False)
+        self._mailboxes[0].look()
+
+    def begin_cell(self, cell: Any, index: int) -> Request:
+        """Send a cell's source to the kernel and reset what is kept of its output."""
+        cell.outputs = []
+        self.clear_before_next_output = False
+        self.text.clear()
+        self.errors = []
+        # The runner decides what happens after an error; an aborted queue would swallow the agent's requests as well.
+        return self._begin(self._channels.execute(cell.source, store_history=True, stop_on_error=False), cell, index)
+
+    async def wait_cell(self, request: Request, seconds: float | None) -> bool:
+        """
+        Wait for the end of a cell: reply and idle status.
+
+        Returns:
+            Whether the cell ended; ``False`` after ``seconds`` or when the process ended first.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if seconds is None else loop.time() + seconds
+        answered_at: float | None = None
+        while True:
+            left = None if deadline is None else deadline - loop.time()
+            if request.reply.status:
+                # Answered: only the rest of the output is missing. It may be long, so only silence ends the wait.
+                seen, answered_at = request.message_count, answered_at or loop.time()
+                if await self._wait(request, _IDLE_SILENCE_SECONDS):
+                    return True
+                is_over = loop.time() - answered_at > _LATE_OUTPUT_SECONDS or (left is not None and left <= 0)
+                if self.kernel.provisioner.ended.done() or request.message_count == seen or is_over:
+                    return True
+            elif left is not None and left <= 0:
+                return False
+            else:
+                step = min(left if left is not None else _IDLE_SILENCE_SECONDS, _IDLE_SILENCE_SECONDS)
+                if await self._wait(request, step):
+                    return True
+                if self.kernel.provisioner.ended.done() and not request.reply.status:
+                    return False
+
+    # -- outputs ------------------------------------------------------------------------------------------------------
+
+    def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
+        """Keep what is needed of one output message, within bounds."""
+        msg_type, content = msg["msg_type"], msg["content"]
+        if msg_type == "stream":
+            self.text.append(content.get("text", ""))
+            if not self.keep_outputs and not self.output_hook_stack[msg["parent_header"].get("msg_id")]:
+                return None
+        elif msg_type == "error":
+            self.errors.append(content)
+        elif not self.keep_outputs:
+            size = sum(len(value) for value in content.get("data", {}).values() if isinstance(value, str))
+            self._kept_bytes += size
+            if self._kept_bytes > _KEPT_OUTPUT_BYTES:
+                self.dropped_output_count += 1
+                return None
+        return super().output(outs, msg, display_id, cell_index)
+
+    def clear_output(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
+        """Clear the cell's outputs, and with them the text that was kept."""
+        super().clear_output(outs, msg, cell_index)
+        self.text.clear()
+
+
+class _WidgetChannel:
+    """
+    What nbclient's output widgets use to answer the kernel while a cell runs.
+
+    jupyter_client sends past the mailbox, and would wait for room in the queue of a kernel that does not read.
+    """
+
+    def __init__(self, session: Any, mailbox: Mailbox) -> None:
+        self.session = session
+        self.shell_channel = self
+        self._mailbox = mailbox
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message of the protocol."""
+        self._mailbox.send(self.session.serialize(message))

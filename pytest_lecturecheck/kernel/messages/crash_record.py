@@ -1,0 +1,101 @@
+"""What the agent had written down when its kernel died or gave no more answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_lecturecheck.kernel.agent.devices import SLOT_BYTES
+from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_allocators, clean_compilation, clean_seconds
+from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+
+_SLOTS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastWords:
+    """
+    The last state that the agent has written.
+
+    Attributes:
+        request: number of the request that ran, or had just ended.
+        allocators: the allocators' figures.
+        compilation: what the compiler had finished in that request, or ``None`` where JAX was not imported.
+        open_since: when a span began that had not ended (monotonic clock of this machine), or ``None``.
+        seconds_before: what the compiler had taken in the request when that span began.
+    """
+
+    request: int
+    allocators: tuple[AllocatorFigures, ...] = ()
+    compilation: CompileFigures | None = None
+    open_since: float | None = None
+    seconds_before: float = 0.0
+
+    def compilation_in(self, request: int, now: float) -> CompileFigures | None:
+        """
+        Say what the compiler had taken in a request up to ``now``, a span that was open then included.
+
+        Args:
+            request: the request that was running.
+            now: when the kernel was last known to run (monotonic clock of this machine).
+        """
+        if self.compilation is None:
+            return None
+        if request != self.request:
+            return CompileFigures(seconds=0.0)
+        if self.open_since is None or not self.open_since < now:
+            return self.compilation
+        unfinished = now - self.open_since
+        seconds = max(self.compilation.seconds, self.seconds_before + unfinished)
+        return replace(self.compilation, seconds=seconds, unfinished_seconds=unfinished)
+
+
+def read_last_words(path: Path) -> LastWords | None:
+    """Read the file of the last words as the text of a stranger; ``None`` where there are none."""
+    words = max(_read_slots(path), key=lambda found: found["number"], default=None)
+    if words is None:
+        return None
+    compiler, request = words.get("compile"), words.get("request")
+    compilation = clean_compilation(compiler)
+    spans: dict[str, Any] = compiler if isinstance(compiler, dict) else {}
+    return LastWords(
+        request=request if isinstance(request, int) else 0,
+        allocators=clean_allocators(words.get("allocators")),
+        compilation=compilation if isinstance(compilation, CompileFigures) else None,
+        open_since=clean_seconds(spans.get("open_since")),
+        seconds_before=clean_seconds(spans.get("seconds_before")) or 0.0,
+    )
+
+
+def _read_slots(path: Path) -> Iterator[dict[str, Any]]:
+    data = read_private_file(path, _SLOTS * SLOT_BYTES)
+    for start in range(0, len(data), SLOT_BYTES):
+        line, end, _ = data[start : start + SLOT_BYTES].partition(b"\n")
+        # A state that was being written when the kernel died does not fit together; the one before it is whole.
+        with contextlib.suppress(ValueError, RecursionError):
+            words = json.loads(line) if end else None
+            if isinstance(words, dict) and isinstance(words.get("number"), int) and words["number"] == words.get("end"):
+                yield words
+
+
+def read_private_file(path: Path, longest_bytes: int) -> bytes:
+    """Read the beginning of a plain file that a kernel wrote; nothing where it is a link, or no file at all."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        if path.is_symlink():
+            return b""
+        descriptor = os.open(path, flags)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, longest_bytes) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

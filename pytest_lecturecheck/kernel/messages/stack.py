@@ -1,0 +1,160 @@
+"""
+What a kernel's Python was doing: its stack, asked for from outside.
+
+The agent has registered faulthandler for a spare signal. A handler in C writes the frames of the main thread, so that a
+kernel answers even while native code holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
+
+# A name of its own keeps both branches under the type checker on every system.
+_IS_LINUX: Final[bool] = sys.platform.startswith("linux")
+_FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
+_CELL: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
+_PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
+_LONGEST_BYTES: Final = 64 * 1024
+_FRAMES: Final = 60
+_TEXT_CHARS: Final = 160
+_ANSWER_SECONDS: Final = 5.0
+"""On a busy machine a process may wait for seconds before it sees a signal."""
+_ROUND_SECONDS: Final = 0.015
+_STILL_ROUNDS: Final = 10
+_WHOLE: Final = re.compile(rb"(?: in _run_module_as_main|  \.\.\.)\n\Z")
+"""The outermost frame of a program that was started as a module, or faulthandler's mark of a stack cut off."""
+_CAUGHT: Final = re.compile(r"^SigCgt:\s*([0-9a-f]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOffer:
+    """
+    The agent's offer to show the stack.
+
+    Attributes:
+        signal: number of the signal that asks for it.
+        fd: the kernel's descriptor of the file to which it is written.
+        pid: the kernel's process id, as it sees it itself.
+    """
+
+    signal: int
+    fd: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """
+    Python frames of a cell.
+
+    Attributes:
+        frames: innermost first, down to the cell ("jax/_src/compiler.py:362 in backend_compile", "code cell 2 line 3");
+            the kernel's own are left out.
+        cell_line: 1-based line of the running cell, or ``None``.
+    """
+
+    frames: tuple[str, ...] = ()
+    cell_line: int | None = None
+
+
+def clean_offer(words: object) -> StackOffer | None:
+    """Give the agent's offer, where it has the shape of one."""
+    if not isinstance(words, dict):
+        return None
+    number, descriptor, pid = (words.get(name) for name in ("signal", "fd", "pid"))
+    if not all(isinstance(value, int) and value > 0 for value in (number, descriptor, pid)):
+        return None
+    return StackOffer(signal=number, fd=descriptor, pid=pid)  # type: ignore[arg-type]
+
+
+async def ask_stack(pid: int, offer: StackOffer, path: Path) -> str:
+    """
+    Have a kernel write its stack, and give the text; bounded, and empty where none came.
+
+    Args:
+        pid: process id of the kernel as started; a kernel behind a wrapper has another one, and is not asked.
+        offer: what the agent has registered.
+        path: the file to which faulthandler writes.
+    """
+    if offer.pid != pid or not _is_in_place(pid, offer, path):
+        return ""
+    known = len(read_private_file(path, _LONGEST_BYTES))
+    try:
+        os.kill(pid, offer.signal)
+    except OSError:
+        return ""
+    return (await _read_answer(path, known)).decode(errors="replace")
+
+
+async def _read_answer(path: Path, known: int) -> bytes:
+    """Wait until an answer is there and whole: faulthandler writes it bit by bit, and may be held up meanwhile."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + _ANSWER_SECONDS
+    text, still_rounds = b"", 0
+    while clock() < deadline:
+        await asyncio.sleep(_ROUND_SECONDS)
+        latest = read_private_file(path, _LONGEST_BYTES)[known:]
+        still_rounds = still_rounds + 1 if latest == text else 0
+        text = latest
+        if text and (_WHOLE.search(text) or still_rounds >= _STILL_ROUNDS):
+            break
+    return text
+
+
+def _is_in_place(pid: int, offer: StackOffer, path: Path) -> bool:
+    """Tell, on Linux, whether the signal is still caught (its default would kill) and the descriptor still the file."""
+    if not _IS_LINUX:
+        return True
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+        target = Path(f"/proc/{pid}/fd/{offer.fd}").stat()
+        own = path.lstat()
+    except OSError:
+        return False
+    caught = _CAUGHT.search(status)
+    is_caught = caught is not None and bool(int(caught[1], 16) >> (offer.signal - 1) & 1)
+    return is_caught and (target.st_dev, target.st_ino) == (own.st_dev, own.st_ino)
+
+
+def parse_stack(text: str, cell_number: int) -> Stack:
+    """
+    Read what faulthandler wrote.
+
+    Args:
+        text: a traceback as faulthandler writes it, innermost frame first.
+        cell_number: the code cell that was running. ipykernel compiles each cell as a file of its own, so that another
+            cell's function is told apart from the running one's.
+    """
+    found = [match for line in text.splitlines() if (match := _FRAME.fullmatch(line))]
+    in_cells = [place for place, frame in enumerate(found) if _CELL.fullmatch(frame["path"])]
+    if not in_cells:
+        return Stack(frames=tuple(_frame_text(frame, "", 0) for frame in found[:_FRAMES]))
+    outermost = found[in_cells[-1]]
+    frames = [_frame_text(frame, outermost["path"], cell_number) for frame in found[: in_cells[-1] + 1]]
+    if len(frames) > _FRAMES:
+        frames = [*frames[: _FRAMES // 2], f"... {len(frames) - _FRAMES} more ...", *frames[-_FRAMES // 2 :]]
+    line = int(outermost["line"]) if outermost["name"] == "<module>" else None
+    return Stack(frames=tuple(frames), cell_line=line)
+
+
+def _frame_text(frame: re.Match[str], running: str, cell_number: int) -> str:
+    path, line, name = frame["path"], frame["line"], _printable(frame["name"])
+    if _CELL.fullmatch(path):
+        cell = f"code cell {cell_number}" if path == running else "another code cell"
+        return f"{cell} line {line}" + (f" in {name}" if name != "<module>" else "")
+    # Below a folder of packages the path is the package's own; elsewhere it tells of the machine, not of the lecture.
+    inside = _PACKAGES.sub("", path)
+    shown = inside.replace("\\", "/") if inside != path else re.split(r"[/\\]", path)[-1]
+    return f"{_printable(shown)}:{line} in {name}"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)[-_TEXT_CHARS:]

@@ -1,0 +1,87 @@
+"""What is installed where a kernel runs, cheaply: names of files only, nothing is imported and nothing started."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import site
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.kernel.process.specs import find_spec
+
+_DISTRIBUTION_SUFFIXES: Final = (".dist-info", ".egg-info", ".egg-link")
+
+
+def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
+    """
+    Describe the environment of a kernel, so that equal descriptions mean equal installed software.
+
+    For a kernel of the running interpreter: its version and the names of the folders that installers leave for every
+    distribution, version included. For another one: the kernelspec's command and the time of its program.
+
+    Args:
+        spec_name: kernelspec; ``None`` is the running interpreter's own.
+    """
+    name = spec_name or "python3"
+    try:
+        spec = find_spec(name)
+    except KernelStartError:
+        return (name, "not to be started")
+    argv = [_resolve(str(word)) if not position else str(word) for position, word in enumerate(spec.argv)]
+    if argv and _is_running_interpreter(argv[0]):
+        return (name, *argv[1:], *describe_interpreter(os.environ))
+    return (name, *argv, *_program_time(argv))
+
+
+def _resolve(program: str) -> str:
+    """Resolve a kernelspec's program as jupyter_client does: a bare ``python`` is the running interpreter."""
+    major, minor = sys.version_info[:2]
+    if program in {"python", f"python{major}", f"python{major}.{minor}"}:
+        return sys.executable
+    return shutil.which(program) or program
+
+
+def _is_running_interpreter(program: str) -> bool:
+    """Tell by folder and target: a virtual environment's interpreter is a link to one that it shares with others."""
+    mine, its = Path(sys.executable), Path(program)
+    return its.parent.resolve() == mine.parent.resolve() and its.resolve() == mine.resolve()
+
+
+def _program_time(argv: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return (str(Path(argv[0]).stat().st_mtime_ns),)
+    except (IndexError, OSError):
+        return ("no such program",)
+
+
+def describe_interpreter(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """
+    Describe the running interpreter: its version, and what is installed on the path of a fresh process.
+
+    Args:
+        environ: the environment, for ``PYTHONPATH``; only names found in those folders go into the answer.
+    """
+    return (sys.implementation.name, platform.python_version(), *sorted(set(_distributions(environ))))
+
+
+def _distributions(environ: Mapping[str, str]) -> Iterator[str]:
+    # Not sys.path: pytest and conftest files add to it.
+    folders = [*site.getsitepackages(), *environ.get("PYTHONPATH", "").split(os.pathsep)]
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    for folder in filter(None, folders):
+        yield from (name for name in _names(folder) if name.endswith(_DISTRIBUTION_SUFFIXES))
+    # Packages of conda that are no Python distributions.
+    yield from (name for name in _names(Path(sys.prefix) / "conda-meta") if name.endswith(".json"))
+
+
+def _names(folder: str | Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - only names are wanted, in folders of thousands
+    except OSError:
+        return []

@@ -1,0 +1,108 @@
+"""What a lecture leaves on the machine: processes, shared memory, files, killed children; noted cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.kernel.process.teardown import Leftover
+from pytest_lecturecheck.kernel.run.kernel_session import Attached
+from pytest_lecturecheck.kernel.run.ports import Ports
+from pytest_lecturecheck.kernel.run.shared_memory import SharedMemoryWatch
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.units import format_size
+
+_NAME_CHARS: Final = 120
+_NAMES: Final = 10
+_BYPRODUCTS: Final = frozenset({"__pycache__", ".ipynb_checkpoints", ".pytest_cache"})
+
+
+class Traces:
+    """
+    Notes what appears while a lecture runs, so that what is left at its end has a cell to its name.
+
+    Args:
+        attached: the kernel.
+        ports: the machine.
+        folder: the kernel's working folder.
+        lecture: the lecture's own file.
+    """
+
+    def __init__(self, attached: Attached, ports: Ports, folder: Path, lecture: Path) -> None:
+        """Note what is there before the first cell."""
+        self._attached = attached
+        self._ports = ports
+        self._folder = folder
+        self._files = _names_in(folder)
+        self._lecture = lecture
+        self._had_lecture = lecture.is_file()
+        self._shared_memory = SharedMemoryWatch(ports, attached.kernel.token)
+        self._process_cells: dict[int, int] = {}
+        self._kill_count = 0
+        self._findings: list[Finding] = []
+
+    def look(self, cell_number: int) -> None:
+        """Note what a cell has left; to be called when it has ended and its processes are still there."""
+        self._shared_memory.look(cell_number)
+        for pid in self._other_processes():
+            self._process_cells.setdefault(pid, cell_number)
+        group = self._attached.kernel.group
+        kill_count = group.oom_kill_count() if group is not None else 0
+        if group is not None and kill_count > self._kill_count and not self._attached.has_ended:
+            message = (
+                f"a child process was killed for memory at the cap of {format_size(group.limit_bytes)}; "
+                "the kernel itself went on"
+            )
+            self._findings.append(
+                Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell_number, fails_when_strict=True)
+            )
+        self._kill_count = kill_count
+
+    def _other_processes(self) -> Iterable[int]:
+        """Give the run's processes; none where there are no signs of any but the kernel."""
+        group = self._attached.kernel.group
+        if group is not None:
+            return group.pids()
+        snapshot = self._attached.probe.snapshot()
+        if snapshot is None or snapshot.process_count == 1:
+            return ()
+        return self._ports.find_marked(self._attached.kernel.token)
+
+    def left(self, leftovers: tuple[Leftover, ...]) -> Iterator[Finding]:
+        """
+        Say what was left when the kernel had ended.
+
+        Args:
+            leftovers: the processes that had to be killed.
+        """
+        yield from self._findings
+        for process in leftovers[:_NAMES]:
+            message = (
+                f"left a process running: pid {process.pid}, {process.name[:_NAME_CHARS]!r}, "
+                f"{format_size(process.rss_bytes)}; it was killed"
+            )
+            cell = self._process_cells.get(process.pid)
+            yield Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell)
+        if len(leftovers) > _NAMES:
+            message = f"left {len(leftovers) - _NAMES} more processes running; they were killed"
+            yield Finding(kind=FindingKind.PROCESS, message=message)
+        yield from self._shared_memory.left()
+        if self._had_lecture and not self._lecture.is_file():
+            message = "the lecture's own file was removed while it ran (by it, or by what ran beside it)"
+            yield Finding(kind=FindingKind.FILES, message=message, fails_when_strict=True)
+        new = sorted(_names_in(self._folder) - self._files)
+        if new:
+            shown = ", ".join(repr(name[:_NAME_CHARS]) for name in new[:_NAMES])
+            more = f" and {len(new) - _NAMES} more" if len(new) > _NAMES else ""
+            message = (
+                f"appeared in the folder while the lecture ran (from it, or from what ran beside it): {shown}{more}"
+            )
+            yield Finding(kind=FindingKind.FILES, message=message)
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()} - _BYPRODUCTS
+    except OSError:
+        return set()

@@ -1,0 +1,214 @@
+"""Turn what a kernel said about a cell into errors and findings. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_lecturecheck.model.cell_run import CellError, CellRun
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.units import MIB, format_size
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.messages.client import Reply
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
+# IPython's name for the running cell, made up of a hash; the line is told by itself.
+_CELL_FILE: Final = re.compile(r" \((?:\d+\.py|<ipython-input-[^>]*>), line \d+\)\Z")
+_CAPTURED: Final = re.compile(r"%%capture\b")
+_UNSEEN: Final = re.compile(r"^(?:(?P<thread>Exception in thread )|Task exception was never retrieved)", re.MULTILINE)
+_LAST_LINE: Final = re.compile(
+    r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
+)
+# JAX (two versions, and its plugins), PyTorch and TensorFlow where they go on without the GPU that is there.
+_FALLS_BACK: Final = re.compile(
+    r"(?P<text>An NVIDIA GPU may be present on this machine, but|(?:CUDA|ROCm|GPU) backend failed to initialize"
+    r"|Jax plugin configuration error: |CUDA initialization: |Cannot dlopen some GPU libraries)"
+)
+# The same where they have seen none, which on a machine without one is no news.
+_HAS_NONE: Final = re.compile(r"(?P<text>No GPU/TPU found, falling back to CPU|Could not find cuda drivers)")
+_INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
+_INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
+_NO_CHANGE: Final = "changed nothing, all was there"
+_VALUE_CHARS: Final = 4_000
+_TRACEBACK_LINES: Final = 120
+_LINE_CHARS: Final = 1_000
+_COMMAND_CHARS: Final = 120
+_NOT_FOUND: Final = 127
+_MAPPED_LEAST_BYTES: Final = 256 * MIB
+"""Libraries alone take that much in few lectures."""
+_MAPPED_FRACTION: Final = 0.3
+_NO_ERROR: Final = "NoneType"
+"""What IPython's reply names where a representation failed (``_repr_html_``): the error is among the outputs."""
+
+
+def plain(text: str) -> str:
+    """Take terminal colour sequences out of a kernel's text."""
+    return _ANSI.sub("", text)
+
+
+def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) -> CellError | None:
+    """
+    Find the cell's exception in its reply or, where that says "ok", among its outputs.
+
+    ``%%capture`` around failing code, figures that fail when they are drawn and some magics report an error output
+    with a good reply.
+    """
+    content: Mapping[str, Any] | None = None
+    if reply.status == "error" and (reply.content.get("ename") != _NO_ERROR or not errors):
+        content = reply.content
+    elif errors:
+        content = errors[-1]
+    if content is None and reply.status not in {"ok", "error"}:
+        value = f"the kernel did not run the cell: its reply has the status {reply.status[:_COMMAND_CHARS]!r}"
+        return CellError(name="NotRun", value=value)
+    if content is None:
+        return None
+    traceback = _bounded_lines(content.get("traceback") or [])
+    if not traceback and errors:
+        traceback = _bounded_lines(errors[-1].get("traceback") or [])
+    line = reply.words.get("error_line")
+    if not isinstance(line, int):
+        line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
+    if line is not None and content is not reply.content and _CAPTURED.match(cell.source):
+        # Its body was run as a cell of its own.
+        line += 1
+    if line is not None and not 1 <= line <= cell.source.count("\n") + 1:
+        line = None
+    return CellError(
+        name=plain(str(content.get("ename", "")))[:_LINE_CHARS],
+        value=_cut(_CELL_FILE.sub("", plain(str(content.get("evalue", "")))), _VALUE_CHARS),
+        traceback=traceback,
+        line_in_cell=line,
+    )
+
+
+def exit_error() -> CellError:
+    """Describe ``exit()`` and ``quit()``, which a kernel acknowledges without ending and without an error."""
+    return CellError(
+        name="SystemExit", value="exit() or quit() was called; the cells after it would not run in a script"
+    )
+
+
+def _bounded_lines(traceback: object) -> tuple[str, ...]:
+    if not isinstance(traceback, list | tuple):
+        return ()
+    lines = [_cut(line, _LINE_CHARS) for block in traceback for line in plain(str(block)).splitlines()]
+    if len(lines) <= _TRACEBACK_LINES:
+        return tuple(lines)
+    half = _TRACEBACK_LINES // 2
+    return (*lines[:half], f"[... {len(lines) - 2 * half} lines cut ...]", *lines[-half:])
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters cut ...]"
+
+
+def line_of_error(cell: Cell, error: CellError | None) -> int | None:
+    """Give the line in the lecture's file where the error arose; the cell's first line where only that is known."""
+    if cell.line is None or error is None or error.line_in_cell is None:
+        return cell.line
+    return cell.line + error.line_in_cell - 1
+
+
+def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
+    """List what is worth knowing about a cell beside its error."""
+    place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
+    for command, code in reply.words.get("shell_lines", []):
+        yield from _shell_findings(str(command), int(code), output, place)
+    if count := reply.words.get("breakpoints"):
+        message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
+        yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
+    if cell.expects_error and not raised:
+        message = "the cell is tagged raises-exception and raised nothing"
+        yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
+    if raised and not cell.expects_error and reply.status == "ok" and not reply.words.get("exit_asked"):
+        message = (
+            "the error is among the cell's outputs while the kernel's reply says that it ended well (%%capture, an "
+            "output widget or a figure that fails when it is drawn); other runners pass such a cell"
+        )
+        yield Finding(kind=FindingKind.KERNEL, message=message, **place)
+    if not cell.expects_error and not raised:
+        yield from _unseen_errors(output, place)
+    yield from _gpu_fallback(output, place)
+    if is_cut:
+        yield Finding(
+            kind=FindingKind.OUTPUT_CUT, message="the cell's text output was long; its middle is not kept", **place
+        )
+    if not reply.idle_seen:
+        yield Finding(kind=FindingKind.OUTPUT_CUT, message="the end of the cell's output did not arrive", **place)
+
+
+def _unseen_errors(output: str, place: dict[str, Any]) -> Iterator[Finding]:
+    """Find errors that Python prints because nothing else would know of them: those of threads and of tasks."""
+    for where in _UNSEEN.finditer(output):
+        error = _LAST_LINE.search(output, where.end())
+        what = f": {_cut(error['error'], _COMMAND_CHARS)!r}" if error is not None else ""
+        thing = "thread" if where["thread"] else "task of asyncio"
+        message = f"an error ended a {thing} and was only printed{what}"
+        yield Finding(kind=FindingKind.THREAD, message=message, fails_when_strict=True, **place)
+
+
+def _gpu_fallback(output: str, place: dict[str, Any]) -> Iterator[Finding]:
+    """Find the warnings with which a library goes on on the CPU: the figures are then those of another device."""
+    for pattern, is_fault in ((_FALLS_BACK, True), (_HAS_NONE, False)):
+        if match := pattern.search(output):
+            line = output[match.start() :].split("\n", 1)[0].strip()
+            message = f"a library goes on on the CPU and not on a GPU: {_cut(line, _COMMAND_CHARS)!r}"
+            yield Finding(kind=FindingKind.GPU, message=message, fails_when_strict=is_fault, **place)
+
+
+def _shell_findings(command: str, code: int, output: str, place: dict[str, Any]) -> Iterator[Finding]:
+    shown = _cut(" ".join(command.split()), _COMMAND_CHARS)
+    if code == _NOT_FOUND:
+        message = f"shell line {shown!r} ended with code {code}: program not found"
+        yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
+    elif _INSTALL.search(command):
+        ended = _install_result(output) if code == 0 else f"ended with code {code}"
+        message = f"install line {shown!r} {ended}"
+        yield Finding(kind=FindingKind.INSTALL, message=message, fails_when_strict=ended != _NO_CHANGE, **place)
+    elif code != 0:
+        message = f"shell line {shown!r} ended with code {code}"
+        yield Finding(kind=FindingKind.SHELL, message=message, fails_when_strict=True, **place)
+
+
+def _install_result(output: str) -> str:
+    """Read what an install line did out of the cell's output; a quiet one leaves it open."""
+    if _INSTALLED.search(output):
+        return "changed the environment"
+    if "Requirement already satisfied" in output:
+        return _NO_CHANGE
+    return "may have changed the environment"
+
+
+def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int | None) -> Iterator[Finding]:
+    """Tell that a large part of a lecture's peak was pages of mapped files, which the system can take back."""
+    peak = heaviest.measured(Metric.PEAK_FOOTPRINT)
+    if peak is None or mapped_file_bytes is None:
+        return
+    if mapped_file_bytes < max(_MAPPED_LEAST_BYTES, _MAPPED_FRACTION * peak.value):
+        return
+    message = (
+        f"where code cell {heaviest.number} was highest, {format_size(mapped_file_bytes)} of its resident memory were "
+        "pages of mapped files (memory-mapped data, libraries): they count in the peak, and the system can take back "
+        "those that were only read"
+    )
+    yield Finding(kind=FindingKind.MEASURE, message=message, cell_number=heaviest.number)
+
+
+def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tuple[str, int]]]) -> Iterator[Finding]:
+    """Name the threads of earlier cells that lived into the heaviest one, whose peak may be theirs."""
+    earlier = [number for number in threads_after if number < heaviest_cell]
+    if not earlier:
+        return
+    for name, number in threads_after[max(earlier)]:
+        if 0 < number < heaviest_cell:
+            message = (
+                f"thread {_cut(name, _COMMAND_CHARS)!r} started in code cell {number} was still alive when code cell "
+                f"{heaviest_cell} reached the lecture's peak"
+            )
+            yield Finding(kind=FindingKind.THREAD, message=message, cell_number=number)

@@ -1,0 +1,271 @@
+"""Before its kernels start a lecture takes a lease of what it will need, so that lectures at once share the machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.errors import LeaseError
+from pytest_lecturecheck.lease.admission import Capacity, Demand, NeverFits, Waits
+from pytest_lecturecheck.lease.demand import demand_of
+from pytest_lecturecheck.model.device import Device
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.model.settings import RunSettings
+from pytest_lecturecheck.units import MIB
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.lease.ledger import Lease, Ledger
+
+_RESERVE_FRACTION: Final = 0.05
+_LEAST_RESERVE_BYTES: Final = 256 * MIB
+_COMPANIONS: Final = 20
+_TELL_SECONDS: Final = 0.5
+_BUSY_FRACTION: Final = 0.5
+
+
+def machine_capacity(machine: Machine, devices: Sequence[Device], host_bytes: int | None = None) -> Capacity:
+    """
+    Give what all lectures together may take of a machine.
+
+    Args:
+        machine: the machine, its limits counted.
+        devices: its GPUs; those of unknown size are left out.
+        host_bytes: memory, where the settings say how much; by default all less a reserve of 5 % (at least 256 MiB).
+    """
+    usable = machine.usable_memory_bytes
+    reserve = max(_LEAST_RESERVE_BYTES, round(usable * _RESERVE_FRACTION))
+    return Capacity(
+        host_bytes=max(_LEAST_RESERVE_BYTES, usable - reserve) if host_bytes is None else host_bytes,
+        devices={device.index: device.total_bytes for device in devices if device.total_bytes},
+        core_count=machine.core_count,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """
+    What a lecture was given before it runs.
+
+    Attributes:
+        lease: the lease, or ``None`` where none is asked for.
+        refusal: why the lecture must not run, or an empty string.
+        warning: what is to be said beside its verdict, or an empty string.
+    """
+
+    lease: Lease | None = None
+    refusal: str = ""
+    warning: str = ""
+    _ledger: Ledger | None = field(default=None, repr=False)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Give the descriptors that the kernel has to keep."""
+        return (self.lease.fileno(),) if self.lease is not None else ()
+
+    @property
+    def company(self) -> tuple[str, ...]:
+        """
+        Name the lectures that ran beside it so far, of whatever session; each once, at most twenty.
+
+        Where the ledger was lost meanwhile, those that ran when it was admitted.
+        """
+        if self.lease is None or self._ledger is None:
+            return ()
+        try:
+            beside = self._ledger.company(self.lease)
+        except LeaseError:
+            beside = self.lease.beside
+        return tuple(dict.fromkeys(holding.demand.label for holding in beside))[:_COMPANIONS]
+
+    def device_variables(self, devices: Sequence[Device]) -> dict[str, str]:
+        """Confine a lecture on a machine of several GPUs to those that it was given."""
+        given = [need.index for need in self.lease.demand.devices] if self.lease is not None else []
+        if len(devices) < 2 or not given:  # noqa: PLR2004 - of a single one there is no choice
+            return {}
+        names = {device.index: device.uuid or str(device.index) for device in devices}
+        return {"CUDA_VISIBLE_DEVICES": ",".join(names[index] for index in given if index is not None)}
+
+
+def is_covered(environ: Mapping[str, str]) -> bool:
+    """
+    Tell whether a process belongs to a lecture that is being run.
+
+    What that lecture was given holds for all that it starts. A session inside of it that asked for more would wait for
+    the lecture that waits for it.
+    """
+    return bool(environ.get(RUN_TOKEN_VARIABLE))
+
+
+class _Waiting:
+    """Tells what is waited for, again and again."""
+
+    def __init__(self, on_wait: Callable[[str, float], None]) -> None:
+        self._on_wait = on_wait
+        self._reason = ""
+        self._since = self._told = time.monotonic()
+
+    def note(self, waits: Waits) -> None:
+        """Take the reason, which is new."""
+        self._reason = waits.reason
+        self._told = time.monotonic()
+        self._on_wait(self._reason, self._told - self._since)
+
+    def look(self) -> bool:
+        """Tell it again where it is time to; called often. Waiting is never given up."""
+        now = time.monotonic()
+        if self._reason and now - self._told >= _TELL_SECONDS:
+            self._told = now
+            self._on_wait(self._reason, now - self._since)
+        return False
+
+
+class LeaseDesk:
+    """
+    Takes leases for the lectures of one process.
+
+    Args:
+        capacity: what all lectures together may take.
+        worker_count: kernels that the session may run at once.
+        is_on: whether leases are taken at all.
+        is_strict: refuse what can never fit, instead of running it alone.
+        takes_all: every lecture runs alone (to be recorded).
+        has_queue: a scheduler gives lectures their room; leases only keep alone what must run alone.
+    """
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        *,
+        worker_count: int,
+        is_on: bool,
+        is_strict: bool,
+        takes_all: bool,
+        has_queue: bool = False,
+    ) -> None:
+        """Open nothing yet."""
+        self._has_queue = has_queue
+        self.capacity = capacity
+        self._worker_count = worker_count
+        self._is_on = is_on
+        self._is_strict = is_strict
+        self._takes_all = takes_all
+        self._ledger: Ledger | None = None
+        self._fault = ""
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether leases are taken."""
+        return self._is_on
+
+    @property
+    def gives_room(self) -> bool:
+        """Tell whether it is by leases that lectures get room."""
+        return self._is_on and not self._has_queue
+
+    def demand(self, label: str, settings: RunSettings, budget: LectureBudget | None) -> Demand:
+        """Work out what a lecture needs of this machine."""
+        if self._has_queue:
+            return Demand(label=label, core_count=0, is_exclusive=bool(settings.exclusive))
+        found = demand_of(
+            budget,
+            settings,
+            self.capacity,
+            self._worker_count,
+            label=label,
+            core_count=min(self.capacity.core_count, recorded_cores(budget)),
+            is_exclusive=bool(settings.exclusive),
+        )
+        return found.alone(self.capacity) if self._takes_all else found
+
+    @contextmanager
+    def hold(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Iterator[Held]:
+        """
+        Wait until there is room for a lecture, and hold it meanwhile; the lease lives on in processes that keep it.
+
+        Args:
+            demand: what it needs.
+            on_wait: is told what is waited for and for how long it has waited, whenever that changes and about twice a
+                second.
+        """
+        held = self._acquire(demand, on_wait) if self._is_on else Held()
+        try:
+            yield held
+        finally:
+            if held.lease is not None:
+                held.lease.release()
+
+    def _acquire(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Held:
+        waiting = _Waiting(on_wait)
+        try:
+            ledger = self._open()
+            found = ledger.acquire(demand, on_wait=waiting.note, should_stop=waiting.look)
+            if found is not None and not isinstance(found, NeverFits):
+                # Where a scheduler gives room, who runs beside whom is its matter.
+                return Held(lease=found, _ledger=None if self._has_queue else ledger)
+            if isinstance(found, NeverFits) and self._is_strict:
+                return Held(refusal=found.reason)
+            reason = found.reason if isinstance(found, NeverFits) else ""
+            alone = ledger.acquire(demand.alone(self.capacity), on_wait=waiting.note, should_stop=waiting.look)
+        except LeaseError as exc:
+            # Two sessions at once may then take more than there is; that is no reason to run nothing.
+            self._is_on = False
+            return Held(warning=f"lectures at once do not wait for each other: {exc}")
+        lease = None if isinstance(alone, NeverFits) else alone
+        return Held(lease=lease, warning=f"it runs alone: {reason}", _ledger=ledger)
+
+    def _open(self) -> Ledger:
+        if self._ledger is None:
+            # Nobody takes a lease who only collects, or hands lectures to workers.
+            from pytest_lecturecheck.lease.folder import default_folder  # noqa: PLC0415 - see above
+            from pytest_lecturecheck.lease.ledger import Ledger  # noqa: PLC0415 - see above
+
+            self._ledger = Ledger(default_folder(os.environ), self.capacity)
+        return self._ledger
+
+
+def read_capacity(plain: Mapping[str, Any]) -> Capacity:
+    """Give a capacity back from what JSON has made of it: keys of objects are text there."""
+    devices = {int(index): size for index, size in plain["devices"].items()}
+    return Capacity(host_bytes=plain["host_bytes"], devices=devices, core_count=plain["core_count"])
+
+
+def plan_order(budgets: Sequence[LectureBudget | None], capacity: Capacity, worker_count: int) -> tuple[int, ...]:
+    """
+    Give the positions of lectures in the order in which they are best started.
+
+    Args:
+        budgets: the budget of each lecture, or ``None``.
+        capacity: what all together may take; the same for all processes that have to come to the same order.
+        worker_count: how many run at once.
+    """
+    from pytest_lecturecheck.lease.ordering import order  # noqa: PLC0415 - only workers plan
+
+    plain = RunSettings()
+    demands = [
+        demand_of(budget, plain, capacity, worker_count, core_count=min(capacity.core_count, recorded_cores(budget)))
+        for budget in budgets
+    ]
+    return order(demands, capacity, worker_count, [recorded_seconds(budget) for budget in budgets])
+
+
+def recorded_cores(budget: LectureBudget | None) -> int:
+    """Give the cores that a lecture kept busy when it was recorded, on average; at least one."""
+    cpu, wall = _highest(budget, Metric.CPU), _highest(budget, Metric.WALL)
+    return max(1, int(cpu / wall + _BUSY_FRACTION)) if cpu and wall else 1
+
+
+def recorded_seconds(budget: LectureBudget | None) -> float | None:
+    """Give the time that a lecture took when it was recorded, or ``None``."""
+    return _highest(budget, Metric.WALL) or None
+
+
+def _highest(budget: LectureBudget | None, metric: Metric) -> float:
+    item = budget.metrics.get(metric) if budget is not None else None
+    return max(item.seen, default=0.0) if item is not None else 0.0

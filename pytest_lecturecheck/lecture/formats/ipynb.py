@@ -1,0 +1,201 @@
+"""Jupyter notebooks: nbformat 4 as it is, older ones upgraded in memory. The file is never written."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import nbformat
+
+from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.lecture.formats.json_lines import locate_sources
+from pytest_lecturecheck.lecture.formats.notebook import convert, to_node
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place
+from pytest_lecturecheck.lecture.plain import TooLargeError, plain
+from pytest_lecturecheck.lecture.text import conflict_reason, find_conflict, has_surrogates
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import LectureFormat
+
+_MAJOR: Final = 4
+_OLDEST_MAJOR: Final = 2
+_MINOR_WITH_IDS: Final = 5
+_CELL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_CELL_TYPES: Final = frozenset({"code", "markdown", "raw"})
+_OTHER_FILES: Final = {
+    "version https://git-lfs.github.com/spec/": (
+        "is a pointer of Git LFS, not the notebook itself; fetch it with 'git lfs pull'"
+    ),
+    "<": "is not JSON but a web page or XML (it begins with '<'); was it saved from a browser?",
+}
+
+
+def parse_ipynb(text: str, *, name: str) -> Parsed:
+    """
+    Read a notebook's JSON.
+
+    Args:
+        text: the file.
+        name: the file as the user knows it.
+
+    Raises:
+        LectureReadError: not JSON, not a notebook, of an unknown version, or with cells that are no cells.
+    """
+    data = _load_json(text, name=name)
+    major = _major_version(data, name=name)
+    lines: list[int | None] | None = None
+    if major == _MAJOR:
+        _check_cells(data, name=name)
+        lines = locate_sources(text, data["cells"])
+    else:
+        data = _upgrade(data, major, name=name)
+        _check_cells(data, name=name)
+    findings = tuple(_normalise(data, major))
+    # Widget states are kept by JupyterLab in the metadata, can be large, and say nothing about the run.
+    data["metadata"].pop("widgets", None)
+    try:
+        metadata = dict(plain(data["metadata"]))
+        document = to_node(data)
+    except (TooLargeError, RecursionError) as exc:
+        reason = str(exc) if isinstance(exc, TooLargeError) else "is nested too deeply"
+        raise LectureReadError(name, None, f"metadata {reason}") from exc
+    places = tuple(
+        Place(line=lines[index] if lines is not None else None)
+        for index, cell in enumerate(data["cells"])
+        if cell["cell_type"] == "code"
+    )
+    return Parsed(format=LectureFormat.IPYNB, document=document, places=places, metadata=metadata, findings=findings)
+
+
+def _load_json(text: str, *, name: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        if conflict := find_conflict(text):
+            raise LectureReadError(name, conflict[0], conflict_reason(conflict[0])) from exc
+        raise LectureReadError(name, *_json_fault(text, exc)) from exc
+    if not isinstance(data, dict):
+        msg = f"is JSON but not a notebook: its top level is a {_json_type(data)}; expected an object with 'cells'"
+        raise LectureReadError(name, 1, msg)
+    return data
+
+
+def _json_fault(text: str, exc: Exception) -> tuple[int | None, str]:
+    for beginning, fault in _OTHER_FILES.items():
+        if text.lstrip().startswith(beginning):
+            return 1, fault
+    if not text.strip():
+        return 1, "is blank; expected a notebook (JSON)"
+    if isinstance(exc, RecursionError):
+        return None, "is not readable JSON: it is nested too deeply"
+    if not isinstance(exc, json.JSONDecodeError):
+        return None, f"is not readable JSON: {exc}"
+    # A fault behind the last character, or a text that begins and never ends, is a file that was cut.
+    if not text[exc.pos :].strip() or exc.msg.startswith("Unterminated string"):
+        return exc.lineno, "is not complete JSON: the file ends in the middle (cut off or partly downloaded?)"
+    return exc.lineno, f"is not JSON: {exc.msg} (column {exc.colno}); expected a notebook"
+
+
+def _json_type(value: object) -> str:
+    names = {list: "list", str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _major_version(data: Mapping[str, Any], *, name: str) -> int:
+    major = data.get("nbformat")
+    if major is None and "cells" not in data and "worksheets" not in data:
+        msg = "is JSON but not a notebook: it has neither 'nbformat' nor 'cells'"
+        raise LectureReadError(name, None, msg)
+    if isinstance(major, bool) or not isinstance(major, int) or not _OLDEST_MAJOR <= major <= _MAJOR:
+        found = f"nbformat {major!r}" if "nbformat" in data else "cells but no 'nbformat'"
+        msg = f"has {found}; expected 4 (3 and 2 are upgraded in memory)"
+        raise LectureReadError(name, None, msg)
+    return major
+
+
+def _upgrade(data: dict[str, Any], major: int, *, name: str) -> dict[str, Any]:
+    """Convert an older notebook; nbformat's warnings and log lines about it stay inside."""
+    logger = logging.getLogger("traitlets")  # where nbformat says that a notebook is not valid
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            older = nbformat.versions[major].to_notebook_json(data, minor=data.get("nbformat_minor", 0))
+            upgraded = convert(older, _MAJOR)
+    except Exception as exc:
+        # The upgrade walks unchecked data: whatever it trips over is a fault of the file.
+        msg = f"has nbformat {major} and cannot be upgraded to 4: {type(exc).__name__}: {exc}"
+        raise LectureReadError(name, None, msg) from exc
+    finally:
+        logger.disabled = was_disabled
+    return dict(upgraded)
+
+
+def _check_cells(data: dict[str, Any], *, name: str) -> None:
+    cells = data.get("cells")
+    if not isinstance(cells, list):
+        msg = f"has no list of cells ('cells' is a {_json_type(cells)})" if "cells" in data else "has no 'cells'"
+        raise LectureReadError(name, None, f"{msg}; expected nbformat 4")
+    number = 0
+    for index, cell in enumerate(cells):
+        kind = cell.get("cell_type") if isinstance(cell, dict) else None
+        if not isinstance(kind, str) or kind not in _CELL_TYPES:
+            msg = f"cell {index + 1} has cell_type {kind!r}; expected 'code', 'markdown' or 'raw'"
+            raise LectureReadError(name, None, msg)
+        number += kind == "code"
+        source = cell.get("source", "")
+        if isinstance(source, list) and all(isinstance(piece, str) for piece in source):
+            source = "".join(source)
+        where = f"code cell {number}" if kind == "code" else f"cell {index + 1}"
+        if not isinstance(source, str):
+            msg = f"{where} has a source that is neither text nor a list of lines"
+            raise LectureReadError(name, None, msg)
+        if kind == "code" and has_surrogates(source):
+            msg = f"{where} holds half a surrogate pair, which no encoding can write; remove the \\ud8xx escape"
+            raise LectureReadError(name, None, msg)
+
+
+def _normalise(data: dict[str, Any], major: int) -> Iterator[Finding]:
+    """Bring cells to the schema's form in memory: sources joined, outputs taken out, ids present and unique."""
+    for cell in data["cells"]:
+        source = cell.get("source", "")
+        cell["source"] = source if isinstance(source, str) else "".join(source)
+        if not isinstance(cell.get("metadata"), dict):
+            cell["metadata"] = {}
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    minor = data.get("nbformat_minor")
+    data["nbformat"] = _MAJOR
+    data["nbformat_minor"] = minor if isinstance(minor, int) and not isinstance(minor, bool) else _MINOR_WITH_IDS
+    if not isinstance(data.get("metadata"), dict):
+        data["metadata"] = {}
+    if major != _MAJOR:
+        yield Finding(
+            kind=FindingKind.FORMAT, message=f"nbformat {major} was read as nbformat 4; the file is unchanged"
+        )
+    if data["nbformat_minor"] >= _MINOR_WITH_IDS:
+        yield from _fix_ids(data["cells"])
+
+
+def _fix_ids(cells: list[dict[str, Any]]) -> Iterator[Finding]:
+    counts = Counter(cell["id"] for cell in cells if isinstance(cell.get("id"), str))
+    taken = set(counts)
+    seen: set[str] = set()
+    for index, cell in enumerate(cells):
+        cell_id = cell.get("id")
+        if isinstance(cell_id, str) and cell_id not in seen and _CELL_ID.fullmatch(cell_id):
+            seen.add(cell_id)
+            continue
+        serial = index
+        while (fresh := f"cell-{serial}") in taken:
+            serial += len(cells)
+        taken.add(fresh)
+        cell["id"] = fresh
+    shared = [cell_id for cell_id, count in counts.items() if count > 1]
+    if shared:
+        which = f"{shared[0]!r}" if len(shared) == 1 else f"{shared[0]!r} and {len(shared) - 1} more"
+        yield Finding(kind=FindingKind.FORMAT, message=f"cells share an id ({which}); figures are kept by position")

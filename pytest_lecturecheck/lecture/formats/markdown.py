@@ -1,0 +1,147 @@
+"""Markdown to block tokens, and what can be said of its fences. The one place that knows markdown-it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.colon_fence import colon_fence_plugin
+from mdit_py_plugins.myst_blocks import myst_block_plugin
+
+from pytest_lecturecheck.lecture.formats import peek as _peek
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """
+    A fenced block.
+
+    Attributes:
+        mark: the characters that open it.
+        info: what follows them, as it stands.
+        content: the lines inside.
+        line: 1-based line that opens it.
+        last_line: 1-based last line, normally the closing mark.
+        is_top: it stands at the top level, not in a list or a quote.
+    """
+
+    mark: str
+    info: str
+    content: str
+    line: int
+    last_line: int
+    is_top: bool
+
+    @classmethod
+    def of(cls, token: Token, *, first_line: int = 1) -> Fence:
+        """Make a fence of a token; ``first_line`` is the file's line on which the parsed text started."""
+        start, end = token.map or (0, 0)
+        return cls(
+            mark=token.markup,
+            info=token.info,
+            content=token.content,
+            line=start + first_line,
+            last_line=end + first_line - 1,
+            is_top=token.level == 0,
+        )
+
+    @property
+    def directive(self) -> str:
+        """Name of the directive in braces, or an empty string."""
+        match = _peek.DIRECTIVE.match(self.info.strip())
+        return match["name"] if match is not None else ""
+
+    @property
+    def renders_body(self) -> bool:
+        """Tell whether what is inside is Markdown again, and not shown as it is."""
+        if not self.directive:
+            # ":::" and ":::name" are blocks of text, not of code.
+            return self.mark.startswith(":")
+        return self.directive not in _peek.VERBATIM_DIRECTIVES | {"code-cell", "raw-cell"}
+
+
+def parse_blocks(text: str, *, colon_fences: bool = True) -> list[Token]:
+    """Parse Markdown down to blocks (no inline markup), with MyST's comments, block breaks and colon fences."""
+    return _parser(colon_fences=colon_fences).parse(text + "\n")
+
+
+@cache
+def _parser(*, colon_fences: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("table").use(myst_block_plugin)
+    if colon_fences:
+        parser.use(colon_fence_plugin)
+    return parser.disable("inline", ignoreInvalid=True)
+
+
+def content_fences(tokens: Iterable[Token], *, first_line: int = 1) -> Iterator[Fence]:
+    """Yield the backtick and tilde fences of the top level: those that builders look at."""
+    for token in tokens:
+        if token.type == "fence" and token.level == 0:
+            yield Fence.of(token, first_line=first_line)
+
+
+def shown_ranges(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
+    """Yield first and last line of each block that only shows its content."""
+    for token in tokens:
+        if token.type == "fence" and token.map is not None:
+            fence = Fence.of(token)
+            if fence.directive != "code-cell" and not fence.renders_body:
+                yield fence.line, fence.last_line
+
+
+def find_broken_fence(tokens: Iterable[Token], lines: Sequence[str]) -> tuple[int, str] | None:
+    """
+    Find a fence of the top level without an end of its own: open to the end of the file, or swallowing a code-cell.
+
+    Args:
+        tokens: the blocks.
+        lines: the lines that were parsed.
+
+    Returns:
+        1-based line of its opening and what is wrong, or ``None``.
+    """
+    for token in tokens:
+        if token.type not in {"fence", "colon_fence"} or token.level != 0:
+            continue
+        fence = Fence.of(token)
+        opening = f"{fence.mark}{fence.info.rstrip()}"
+        swallowed = _swallowed_cell(fence)
+        if swallowed is not None:
+            cure = f"close it with {fence.mark!r}"
+            msg = f"fence {opening!r} is not closed before the code-cell at line {swallowed}; {cure}"
+            return fence.line, msg
+        # An unclosed ":::" may be plain text where a book has no colon fences; it matters where it hides a cell.
+        matters = token.type == "fence" or _peek.CODE_CELL in fence.content
+        if matters and not is_closed(fence, lines):
+            msg = f"fence {opening!r} is opened here and never closed; close it with {fence.mark!r}"
+            return fence.line, msg
+    return None
+
+
+def _swallowed_cell(fence: Fence) -> int | None:
+    """
+    Give the line of a code-cell opened inside a fence with as many marks or more.
+
+    Such a cell cannot be meant to lie inside: its own end would close the outer fence.
+    """
+    for offset, line in enumerate(fence.content.split("\n"), start=1):
+        match = _peek.FENCE.match(line)
+        if (
+            match is not None
+            and match["mark"][0] == fence.mark[0]
+            and len(match["mark"]) >= len(fence.mark)
+            and match["info"].strip().startswith(_peek.CODE_CELL)
+        ):
+            return fence.line + offset
+    return None
+
+
+def is_closed(fence: Fence, lines: Sequence[str]) -> bool:
+    """Tell whether a fence of the top level has a closing mark among the lines that were parsed."""
+    last = lines[fence.last_line - 1] if fence.last_line <= len(lines) else ""
+    closing = rf" {{0,3}}{re.escape(fence.mark[0])}{{{len(fence.mark)},}}[ \t]*"
+    return fence.last_line > fence.line and re.fullmatch(closing, last) is not None

@@ -1,0 +1,317 @@
+"""What a lecture's own metadata says about its run: the ``lecturecheck`` table and the conventions that exist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
+from pytest_lecturecheck.model.cohort import parse_concurrency
+from pytest_lecturecheck.model.settings import CAP_WORDS, GpuNeed, RunSettings, timeout_from_number
+from pytest_lecturecheck.units import parse_duration, parse_size
+
+_MISSING: Final = object()
+
+
+class BadValueError(ValueError):
+    """A value of the wrong kind; the text says what was found and what was expected."""
+
+
+def read_number_timeout(value: object) -> float:
+    """Read a timeout in seconds as notebook runners do: a number; zero, negative and null mean no limit."""
+    if value is None:
+        return timeout_from_number(None)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        msg = f"is {value!r}; expected a number of seconds (0, a negative number or null for no limit)"
+        raise BadValueError(msg)
+    return timeout_from_number(_as_float(value))
+
+
+def read_bool(value: object) -> bool:
+    """Read a switch: true or false, nothing else."""
+    if not isinstance(value, bool):
+        msg = f"is {value!r}; expected true or false"
+        raise BadValueError(msg)
+    return value
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as exc:
+        msg = "is a number too large for seconds; use 0 for no limit"
+        raise BadValueError(msg) from exc
+
+
+def _read_timeout(value: object) -> float:
+    if isinstance(value, str):
+        try:
+            return timeout_from_number(parse_duration(value))
+        except UnitError as exc:
+            msg = f"is {value!r}; expected a number of seconds or a duration such as '90 s' or '2 min'"
+            raise BadValueError(msg) from exc
+    return read_number_timeout(value)
+
+
+def _read_cap(value: object) -> float:
+    if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
+        return CAP_WORDS[value.strip().lower()]
+    return _read_declared_size(value)
+
+
+def _read_declared_size(value: object) -> int:
+    try:
+        size = parse_size(value)
+    except UnitError as exc:
+        msg = f"is not a size: {exc}"
+        raise BadValueError(msg) from exc
+    if size <= 0:
+        msg = f"is {value!r}; expected a size of more than zero"
+        raise BadValueError(msg)
+    return size
+
+
+def _read_declared_time(value: object) -> float:
+    try:
+        seconds = parse_duration(value)
+    except UnitError as exc:
+        msg = f"is not a duration: {exc}"
+        raise BadValueError(msg) from exc
+    if seconds <= 0:
+        msg = f"is {value!r}; expected a duration of more than zero"
+        raise BadValueError(msg)
+    return seconds
+
+
+def _read_kernel(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        msg = f"is {value!r}; expected the name of a kernel"
+        raise BadValueError(msg)
+    return value.strip()
+
+
+def _read_gpu(value: object) -> GpuNeed:
+    # YAML 1.1 has true and false for yes and no; what they would mean here is plain.
+    if value is True:
+        return GpuNeed.REQUIRED
+    if isinstance(value, str) and value in set(GpuNeed):
+        return GpuNeed(value)
+    msg = f"is {value!r}; expected one of {', '.join(GpuNeed)}"
+    raise BadValueError(msg)
+
+
+def _read_profile(value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    msg = f"is {value!r}; expected the name of an environment profile"
+    raise BadValueError(msg)
+
+
+def _read_concurrency(value: object) -> tuple[int, ...]:
+    try:
+        return parse_concurrency(value)
+    except SettingsError as exc:
+        msg = f"is not usable: {exc}"
+        raise BadValueError(msg) from exc
+
+
+def _read_own_skip(value: object, origin: str) -> str:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if isinstance(value, bool):
+        return f"{origin} is true" if value else ""
+    msg = f"is {value!r}; expected true, false or a reason"
+    raise BadValueError(msg)
+
+
+_MODES: Final = ("off", "auto", "force", "cache", "inline")
+
+
+def read_mode(value: object) -> bool:
+    """Read an execution mode of myst-nb: whether it executes at all. YAML 1.1 reads a bare ``off`` as false."""
+    if value is False or value == "off":
+        return False
+    if value in _MODES:
+        return True
+    msg = f"is {value!r}; expected one of {', '.join(_MODES)}"
+    raise BadValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """One key of one convention: where it stands, what it sets and how it is read."""
+
+    key: str
+    attribute: str
+    read: Callable[[Any], Any]
+
+
+_OWN_TABLE: Final = "lecturecheck"
+_OWN: Final = (
+    _Rule(key="timeout", attribute="timeout_seconds", read=_read_timeout),
+    _Rule(key="total-timeout", attribute="total_timeout_seconds", read=_read_timeout),
+    _Rule(key="startup-timeout", attribute="startup_timeout_seconds", read=_read_timeout),
+    _Rule(key="allow-errors", attribute="allow_errors", read=read_bool),
+    _Rule(key="run-in-temp", attribute="run_in_temp", read=read_bool),
+    _Rule(key="kernel", attribute="kernel_name", read=_read_kernel),
+    _Rule(key="memory-cap", attribute="memory_cap_bytes", read=_read_cap),
+    _Rule(key="declared-memory", attribute="declared_memory_bytes", read=_read_declared_size),
+    _Rule(key="declared-time", attribute="declared_time_seconds", read=_read_declared_time),
+    _Rule(key="gpu", attribute="gpu", read=_read_gpu),
+    _Rule(key="env-profile", attribute="env_profile", read=_read_profile),
+    _Rule(key="exclusive", attribute="exclusive", read=read_bool),
+    _Rule(key="concurrency", attribute="concurrency", read=_read_concurrency),
+)
+OWN_KEYS: Final = (*(rule.key for rule in _OWN), "skip")
+"""The keys of the ``lecturecheck`` table."""
+
+# In order of precedence: what stands first wins. ``execution`` beats ``mystnb`` as in myst-nb's modes auto, force and
+# cache.
+_CONVENTIONS: Final = (
+    _Rule(key="execution.timeout", attribute="timeout_seconds", read=read_number_timeout),
+    _Rule(key="execution.allow_errors", attribute="allow_errors", read=read_bool),
+    _Rule(key="mystnb.execution_timeout", attribute="timeout_seconds", read=read_number_timeout),
+    _Rule(key="mystnb.execution_allow_errors", attribute="allow_errors", read=read_bool),
+    _Rule(key="mystnb.execution_in_temp", attribute="run_in_temp", read=read_bool),
+    _Rule(key="nbsphinx.timeout", attribute="timeout_seconds", read=read_number_timeout),
+    _Rule(key="nbsphinx.allow_errors", attribute="allow_errors", read=read_bool),
+)
+
+
+def read_own_settings(
+    metadata: Mapping[str, Any], *, name: str, where: str, key_lines: Mapping[str, int]
+) -> RunSettings:
+    """
+    Read the settings that a notebook's metadata holds.
+
+    Args:
+        metadata: the metadata as plain types.
+        name: the file as the user knows it.
+        where: what the metadata is called there ("front matter", "notebook metadata").
+        key_lines: 1-based line of each key, by dotted name, where known.
+
+    Returns:
+        One layer; ``origins`` say "front matter execution.timeout".
+
+    Raises:
+        LectureReadError: unknown keys in ``lecturecheck``, values of the wrong kind; all faults, a line for each.
+    """
+    reader = _Reader(metadata, name=name, where=where, key_lines=key_lines)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for attribute, value, origin in reader.statements():
+        if attribute not in values:
+            values[attribute], origins[attribute] = value, origin
+    reader.raise_faults()
+    return RunSettings(**values, origins=origins)
+
+
+class _Reader:
+    def __init__(self, metadata: Mapping[str, Any], *, name: str, where: str, key_lines: Mapping[str, int]) -> None:
+        self._metadata = metadata
+        self._name = name
+        self._where = where
+        self._key_lines = key_lines
+        self._faults: list[LectureReadError] = []
+
+    def raise_faults(self) -> None:
+        """
+        Say everything that is wrong, in the order of the file.
+
+        Raises:
+            LectureReadError: the first fault, with the others below it.
+        """
+        faults = sorted(self._faults, key=lambda fault: fault.line or 0)
+        if faults:
+            reason = "\n".join([faults[0].reason, *map(str, faults[1:])])
+            raise LectureReadError(self._name, faults[0].line, reason)
+
+    def statements(self) -> Iterator[tuple[str, Any, str]]:
+        """Yield attribute, value and origin of everything that is said, the strongest first; faults are kept."""
+        for attribute, value, origin in self._all_statements():
+            if value is not _MISSING:
+                yield attribute, value, origin
+
+    def _all_statements(self) -> Iterator[tuple[str, Any, str]]:
+        own = self._own_table()
+        for rule in _OWN:
+            if rule.key in own:
+                yield self._apply(f"{_OWN_TABLE}.{rule.key}", rule, own[rule.key])
+        if "skip" in own:
+            origin = f"{_OWN_TABLE}.skip"
+            reason = self._read(origin, lambda value: _read_own_skip(value, origin), own["skip"])
+            yield "skip_reason", reason, self._origin(origin)
+        for rule in _CONVENTIONS:
+            value = self._look_up(rule.key)
+            if value is not _MISSING:
+                yield self._apply(rule.key, rule, value)
+        yield from self._skips()
+
+    def _own_table(self) -> Mapping[str, Any]:
+        own = self._metadata.get(_OWN_TABLE, {})
+        if not isinstance(own, dict):
+            self._add_fault(_OWN_TABLE, f"is {own!r}; expected a table with {', '.join(OWN_KEYS)}")
+            return {}
+        for key in own:
+            if key not in OWN_KEYS:
+                self._add_fault(f"{_OWN_TABLE}.{key}", f"is not known; {expected_instead(key, OWN_KEYS)}")
+        return own
+
+    def _skips(self) -> Iterator[tuple[str, str, str]]:
+        for key in ("execute.skip", "skip_execution"):
+            value = self._look_up(key)
+            if value is not _MISSING and self._read(key, read_bool, value) is True:
+                yield self._skip(key, f"{key} is true")
+        if "skip-execution" in parse_tags(self._metadata.get("tags")):
+            yield self._skip("tags", "the notebook is tagged skip-execution")
+        value = self._look_up("nbreg.skip")
+        if value is not _MISSING and self._read("nbreg.skip", read_bool, value) is True:
+            reason = self._look_up("nbreg.skip_reason")
+            given = reason.strip() if isinstance(reason, str) else ""
+            yield self._skip("nbreg.skip", given or "nbreg.skip is true")
+        if self._look_up("nbsphinx.execute") == "never":
+            yield self._skip("nbsphinx.execute", "nbsphinx.execute is never")
+        mode = self._look_up("mystnb.execution_mode")
+        if mode is not _MISSING:
+            runs = self._read("mystnb.execution_mode", read_mode, mode)
+            # A mode that executes is said against the book's "off": an empty reason runs the lecture in spite of it.
+            yield self._skip("mystnb.execution_mode", "" if runs else "mystnb.execution_mode is off")
+
+    def _skip(self, key: str, reason: str) -> tuple[str, str, str]:
+        return "skip_reason", reason, self._origin(key)
+
+    def _look_up(self, key: str) -> Any:
+        value: Any = self._metadata
+        for part in key.split("."):
+            if not isinstance(value, dict) or part not in value:
+                return _MISSING
+            value = value[part]
+        return value
+
+    def _apply(self, key: str, rule: _Rule, value: Any) -> tuple[str, Any, str]:
+        return rule.attribute, self._read(key, rule.read, value), self._origin(key)
+
+    def _read(self, key: str, read: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return read(value)
+        except BadValueError as exc:
+            self._add_fault(key, str(exc))
+            return _MISSING
+
+    def _origin(self, key: str) -> str:
+        return f"{self._where} {key}"
+
+    def _add_fault(self, key: str, reason: str) -> None:
+        fault = LectureReadError(self._name, self._key_lines.get(key), f"{self._where} {key} {reason}")
+        self._faults.append(fault)
+
+
+def parse_tags(value: object) -> frozenset[str]:
+    """Read tags given as a list, or as plain text with commas or spaces; anything else is no tag."""
+    if isinstance(value, str):
+        return frozenset(value.replace(",", " ").split())
+    if isinstance(value, Sequence):
+        return frozenset(item.strip() for item in value if isinstance(item, str) and item.strip())
+    return frozenset()

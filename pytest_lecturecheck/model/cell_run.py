@@ -1,0 +1,114 @@
+"""One code cell of a run: what became of it, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+from pytest_lecturecheck.model.figure import Figure
+from pytest_lecturecheck.model.metric import Measurement, Metric, Reading
+from pytest_lecturecheck.model.profile import ProfileFigures
+
+
+class CellStatus(StrEnum):
+    """What became of one code cell."""
+
+    OK = "ok"
+    EXPECTED_ERROR = "expected error"
+    ALLOWED_ERROR = "allowed error"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    DIED = "died"
+    SKIPPED = "skipped"
+    EMPTY = "empty"
+    NOT_RUN = "not run"
+
+    @property
+    def has_run(self) -> bool:
+        """Tell whether the cell was sent to the kernel."""
+        return self not in {CellStatus.SKIPPED, CellStatus.EMPTY, CellStatus.NOT_RUN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellError:
+    """
+    An exception as the kernel reported it.
+
+    Attributes:
+        name: class name (``ename``), as the kernel sent it.
+        value: message (``evalue``).
+        traceback: lines of the kernel's traceback, without terminal control sequences.
+        line_in_cell: 1-based line of the cell's source that was running, or ``None``.
+    """
+
+    name: str
+    value: str
+    traceback: tuple[str, ...] = ()
+    line_in_cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRun:
+    """
+    One code cell of a run.
+
+    Attributes:
+        number: 1-based number among the code cells.
+        index: 0-based position in the notebook.
+        line: 1-based line in the lecture's file where the cell's source starts, or ``None``.
+        opening_line: 1-based line where the cell itself begins (its fence or ``# %%`` mark), or ``None``.
+        status: what became of it.
+        readings: one reading for each metric taken.
+        start_footprint_bytes: footprint when the cell started, or ``None`` where it was not had. What the cell itself
+            raised is its peak less this level.
+        error: the exception, if one was reported.
+        output_extract: the beginning and end of the cell's text output, cut and marked.
+        allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
+        compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
+        figures: what the cell reported of itself by name, the last report of each name.
+        profile: what a trace of the cell says, or ``None`` where it was not traced.
+        started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
+        ended_seconds: when it had ended, after the start of the run.
+    """
+
+    number: int
+    index: int
+    line: int | None
+    status: CellStatus
+    readings: Mapping[Metric, Reading] = field(default_factory=dict)
+    start_footprint_bytes: int | None = None
+    error: CellError | None = None
+    output_extract: str = ""
+    allocators: tuple[AllocatorFigures, ...] = ()
+    compilation: CompileFigures | None = None
+    figures: tuple[Figure, ...] = ()
+    profile: ProfileFigures | None = None
+    started_seconds: float | None = None
+    ended_seconds: float | None = None
+    opening_line: int | None = None
+
+    @property
+    def first_line(self) -> int | None:
+        """Give the line where a reader of the file sees the cell begin."""
+        return self.line if self.opening_line is None else self.opening_line
+
+    def measured(self, metric: Metric) -> Measurement | None:
+        """Give the measurement of ``metric``, or ``None`` where there is none."""
+        reading = self.readings.get(metric)
+        return reading if isinstance(reading, Measurement) else None
+
+    def placed(self, started_seconds: float) -> CellRun:
+        """Give the cell with its place in the run's time: its start, and its end by its wall time."""
+        wall = self.measured(Metric.WALL)
+        ended_seconds = None if wall is None else round(started_seconds + wall.value, 6)
+        return replace(self, started_seconds=round(started_seconds, 6), ended_seconds=ended_seconds)
+
+    @property
+    def raised_bytes(self) -> int | None:
+        """Give how far the cell's peak footprint rose above the level at its start."""
+        peak = self.measured(Metric.PEAK_FOOTPRINT)
+        if peak is None or self.start_footprint_bytes is None:
+            return None
+        return max(0, round(peak.value) - self.start_footprint_bytes)

@@ -1,0 +1,105 @@
+"""
+The port that measuring devices implement.
+
+A probe is opened once for a kernel, told where each cell begins and ends, and closed when the kernel's tree is gone. It
+answers ``Measurement | Unavailable`` and never raises for something that a machine merely does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pytest_lecturecheck.model.device import DeviceUse
+from pytest_lecturecheck.model.metric import Metric, Reading
+from pytest_lecturecheck.model.timeline import MemorySample
+
+RUN_TOKEN_VARIABLE: Final = "LECTURECHECK_RUN"  # noqa: S105 - the name of a variable, not a secret
+"""Environment variable that marks every process of a run, wherever it goes in the tree of processes."""
+
+RUN_LECTURE_VARIABLE: Final = "LECTURECHECK_LECTURE"
+"""Environment variable that names the lecture in every process of a run, so that a holder of memory can be named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """
+    The last figures that a probe read, for the live line and for evidence.
+
+    Attributes:
+        footprint_bytes: footprint of the process tree at that moment.
+        peak_footprint_bytes: highest footprint so far in this run.
+        age_seconds: age of the reading.
+        process_count: processes in the tree.
+    """
+
+    footprint_bytes: int
+    peak_footprint_bytes: int
+    age_seconds: float
+    process_count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellReadings:
+    """
+    What a probe has to say about one window (a cell).
+
+    Attributes:
+        readings: one reading for each of the probe's metrics.
+        start_footprint_bytes: footprint when the window opened, or ``None`` where it was not had.
+        mapped_file_bytes: resident pages of mapped files in the highest sample of the kernel process, or ``None``
+            where that is not told.
+    """
+
+    readings: Mapping[Metric, Reading]
+    start_footprint_bytes: int | None = None
+    mapped_file_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSegment:
+    """A segment of POSIX shared memory: the size it was made with, and the memory it really takes."""
+
+    size_bytes: int
+    taken_bytes: int
+
+
+class Probe(Protocol):
+    """One kernel under measurement."""
+
+    def begin_cell(self) -> None:
+        """Open a cell's window. What happened since the last one closed still belongs to the earlier window."""
+
+    def end_cell(self) -> CellReadings:
+        """Close the cell's window. Works after the process has died, with what was read before."""
+
+    def snapshot(self) -> Snapshot | None:
+        """Give the last figures read, or ``None`` before the first."""
+
+    def close(self) -> Mapping[Metric, Reading]:
+        """Stop reading and give the lecture's figures; safe to call twice."""
+
+    def timeline(self, since: float) -> tuple[MemorySample, ...]:
+        """Give the memory over time, thinned, in seconds after the moment ``since`` of ``time.perf_counter``."""
+
+
+class DeviceProbe(Protocol):
+    """The GPUs as one kernel uses them."""
+
+    def begin_cell(self) -> None:
+        """Open a cell's window."""
+
+    def end_cell(self) -> Mapping[Metric, Reading]:
+        """Close the cell's window: the ``gpu_used_bytes`` of the device where this run held most."""
+
+    def snapshot(self) -> tuple[DeviceUse, ...]:
+        """Give the devices as they stand, for evidence; works after the process has died."""
+
+    def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
+        """
+        Stop sampling after the teardown, and look once more at what is held.
+
+        Returns:
+            The lecture's readings, and one value for each device. Safe to call twice.
+        """

@@ -1,0 +1,174 @@
+"""The record of one run: one execution of a lecture in one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.device import DeviceUse
+from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
+from pytest_lecturecheck.model.figure import Figure
+from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.timeline import MemorySample
+from pytest_lecturecheck.model.variant import DEFAULT_VARIANT, title_of
+
+_SAME_PEAK_FRACTION: Final = 0.99
+
+
+class Outcome(StrEnum):
+    """How a run ended, before any budget is looked at."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    DIED = "died"
+    NOT_STARTED = "not started"
+    REFUSED = "refused"
+    """Not started, because it can never fit what lectures may take of this machine."""
+    UNREADABLE = "unreadable"
+    """The file is no lecture that could be run: broken, or without the header that its cells need."""
+    NOTHING_TO_RUN = "nothing to run"
+    SKIPPED = "skipped"
+    STOPPED = "stopped"
+    """Ended from outside (Ctrl-C): no statement about the lecture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """
+    One execution of a lecture x variant in one kernel.
+
+    Attributes:
+        lecture: the lecture's name (POSIX path from rootdir, NFC).
+        variant: the variant's name; empty for the default one.
+        platform: platform label.
+        outcome: how it ended.
+        reason: for ``skipped``, ``nothing to run`` and ``not started``: why, in one sentence.
+        cells: all code cells in order, run or not.
+        readings: lecture-level readings.
+        findings: what was noticed, in the order of the cells.
+        evidence: what was observed at a bad end, or ``None``.
+        kernel_name: the kernelspec that was used.
+        machine: where it was measured.
+        software: what ran inside the kernel, or ``None`` where it could not be asked.
+        started: start of the run, ISO 8601 in UTC.
+        startup_seconds: from the launch of the kernel until it was ready.
+        repeat: 1-based number of this run among ``--lecture-runs``.
+        cap_bytes: limit that was set for the run's processes, or ``None``.
+        cap_method: how it was held ("cgroup v1", "cgroup v2", "watchdog"), or an empty string.
+        load_average: processes that wanted a core, over the last minute of the run, or ``None``.
+        devices: the GPUs during the run, one for each that could be read.
+        environment: variables that were set for the kernel only, by the settings' environment or profile.
+        company: lectures that ran beside this one, of any session on the machine, where that is known; times of a run
+            in company say little.
+        is_profiled: whether cells were traced in it: its times and memory are held against nothing.
+        timeline: memory over time, thinned to at most 2,000 samples; empty where it was not read.
+        launcher: what started the kernel ("slurm"); empty for a kernel that was started here.
+        queued_seconds: how long the kernel's start waited for a scheduler, or ``None`` where there was none; no part of
+            ``startup_seconds``.
+        scheduler: what the batch scheduler says of the kernel's step, or ``None``.
+        members: of a cohort, the run of each kernel; the other attributes are then about all of them together, but for
+            evidence, cells and reason, which are those of the kernel that ended worst, and absent where all completed.
+        first_cell_seconds: of a kernel in a cohort: when its first cell was started, after the first of all; ``None``
+            where none was.
+    """
+
+    lecture: str
+    platform: str
+    outcome: Outcome
+    variant: str = DEFAULT_VARIANT
+    reason: str = ""
+    cells: tuple[CellRun, ...] = ()
+    readings: Mapping[Metric, Reading] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    evidence: Evidence | None = None
+    kernel_name: str = ""
+    machine: Machine | None = None
+    software: Software | None = None
+    started: str = ""
+    startup_seconds: float | None = None
+    repeat: int = 1
+    cap_bytes: int | None = None
+    cap_method: str = ""
+    load_average: float | None = None
+    devices: tuple[DeviceUse, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    company: tuple[str, ...] = ()
+    timeline: tuple[MemorySample, ...] = ()
+    is_profiled: bool = False
+    launcher: str = ""
+    queued_seconds: float | None = None
+    scheduler: SchedulerFacts | None = None
+    members: tuple[Run, ...] = ()
+    first_cell_seconds: float | None = None
+
+    def reading(self, metric: Metric) -> Reading:
+        """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""
+        return self.readings.get(metric) or Unavailable(metric=metric, reason="not taken in this run")
+
+    def measured(self, metric: Metric) -> Measurement | None:
+        """Give the lecture-level measurement of ``metric``, or ``None``."""
+        reading = self.readings.get(metric)
+        return reading if isinstance(reading, Measurement) else None
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Give the figures that the lecture reported, by name; of several reports of one name the last one."""
+        return {figure.name: figure for cell in self.cells for figure in cell.figures}
+
+    def reporting_cell(self, name: str) -> CellRun | None:
+        """Give the cell whose report of a figure counts, or ``None`` where none reported it."""
+        cells = [cell for cell in self.cells if any(figure.name == name for figure in cell.figures)]
+        return cells[-1] if cells else None
+
+    @property
+    def title(self) -> str:
+        """Name the lecture, or the cohort."""
+        return title_of(self.lecture, self.variant) if self.members else self.lecture
+
+    @property
+    def speaker(self) -> Run:
+        """Give the run that cells and evidence are of: of a cohort, the kernel that ended worst."""
+        found = (run for run in self.members if run.outcome is self.outcome and run.evidence == self.evidence)
+        return next(found, self)
+
+    @property
+    def cell_run_count(self) -> int:
+        """Give the number of cells that were sent to a kernel."""
+        return sum(cell.status.has_run for run in self.members or (self,) for cell in run.cells)
+
+    @property
+    def has_reservation(self) -> bool:
+        """Tell whether ``gpu_used_bytes`` is an allocator's preallocation, which says nothing about need."""
+        return any(item.is_reserved for item in self.devices)
+
+    def heaviest_cell(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> CellRun | None:
+        """Give the cell with the highest measurement of ``metric``, the first of :meth:`heaviest_cells`."""
+        cells = self.heaviest_cells(metric)
+        return cells[0] if cells else None
+
+    def heaviest_cells(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> tuple[CellRun, ...]:
+        """
+        Give the cells that have a measurement of ``metric``, the highest first; what is as high, in the order of cells.
+
+        Memory within 1 % of what is highest is as high: a later cell that only keeps what an earlier one took is not
+        charged for it. A cohort has none: its figures are those of several kernels.
+        """
+        if self.members:
+            return ()
+        pairs = [(cell, found.value) for cell in self.cells if (found := cell.measured(metric)) is not None]
+        ordered: list[CellRun] = []
+        alike: list[CellRun] = []
+        enough = math.inf
+        for cell, value in sorted(pairs, key=lambda pair: (-pair[1], pair[0].number)):
+            if not value >= enough:
+                ordered += sorted(alike, key=lambda cell: cell.number)
+                alike, enough = [], value * (_SAME_PEAK_FRACTION if metric.is_memory and value > 0 else 1)
+            alike.append(cell)
+        return (*ordered, *sorted(alike, key=lambda cell: cell.number))

@@ -1,0 +1,96 @@
+"""What pytest collects: lectures, no more of a folder than was asked for, and in the order in which they best start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.lease.admission import Capacity
+from pytest_lecturecheck.lease.broker import plan_order
+from pytest_lecturecheck.plugin import xdist as scheduling
+from pytest_lecturecheck.plugin.nodes import LectureFile, LectureItem, harmless_id
+from pytest_lecturecheck.session.arguments import Arguments
+from pytest_lecturecheck.session.collection import Collection
+from pytest_lecturecheck.session.results import Results
+
+
+class CollectionHooks:
+    """
+    The hooks of collection.
+
+    Args:
+        collection: what is a lecture, and what is left out.
+        arguments: what was asked for.
+        results: budgets, which say how lectures best follow each other.
+        capacity: what all lectures at once may take, on a worker whose lectures are put in order; else ``None``.
+    """
+
+    def __init__(
+        self, collection: Collection, arguments: Arguments, results: Results, capacity: Capacity | None
+    ) -> None:
+        """Hold what the hooks need."""
+        self._collection = collection
+        self._arguments = arguments
+        self._results = results
+        self._capacity = capacity
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out what only a stand-in for an oddly named file would bring in, and folders that hold copies."""
+        return True if self._collection.is_left_out(collection_path) else None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
+        """Collect lectures; a lecture that looks like a test module is a lecture only."""
+        collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
+        try:
+            is_lecture = self._collection.is_lecture(file_path)
+        except LectureCheckError as exc:
+            # Of this error pytest shows the words and no traceback.
+            raise pytest.Collector.CollectError(str(exc)) from exc
+        if not is_lecture:
+            return collectors  # type: ignore[return-value]
+        others = [item for item in collectors if not isinstance(item, pytest.Module)]
+        return [*others, _lecture_file(parent, file_path)]  # type: ignore[return-value]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect what only a folder that stands in for an oddly named file has brought in."""
+        if not self._arguments.odd:
+            return
+        deselected = [item for item in items if self._arguments.deselects(item.path, _names_below_file(item))]
+        if deselected:
+            items[:] = [item for item in items if item not in deselected]
+            config.hook.pytest_deselected(items=deselected)
+
+    @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+    def pytest_collection_order(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Have workers start lectures so that they wait for each other as little as possible; others stay in place."""
+        capacity = self._capacity
+        if capacity is None:
+            return
+        places = [place for place, item in enumerate(items) if isinstance(item, LectureItem)]
+        lectures = [item for item in items if isinstance(item, LectureItem)]
+        budgets = [self._results.find_budget(item.lecture_name, item.variant) for item in lectures]
+        planned = plan_order(budgets, capacity, scheduling.kernel_count(config))
+        for place, position in zip(places, planned, strict=True):
+            items[place] = lectures[position]
+
+
+def _lecture_file(parent: pytest.Collector, path: Path) -> LectureFile:
+    """Make the node of a lecture; one with an odd name has an id that terminals, runners and XML can take."""
+    name = Path(os.path.relpath(path, parent.config.rootpath)).as_posix() if path.drive == parent.path.drive else ""
+    harmless = harmless_id(name)
+    if harmless == name:
+        return LectureFile.from_parent(parent, path=path)
+    return LectureFile.from_parent(parent, path=path, nodeid=harmless)
+
+
+def _names_below_file(item: pytest.Item) -> list[str]:
+    return [
+        node.name for node in item.listchain() if not isinstance(node, pytest.Session | pytest.Directory | pytest.File)
+    ]

@@ -1,0 +1,185 @@
+"""Progress: a live line on a terminal, behind what pytest has already written; lines of their own in a log."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.terminal.progress import Progress, render_live
+from pytest_lecturecheck.session.heartbeat import Heartbeat
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.run.ports import Progress as RunProgress
+
+_SAVE: Final = "\x1b7"
+_RESTORE: Final = "\x1b8"
+_CLEAR: Final = "\x1b[K"
+_LEAST_COLUMNS: Final = 30
+_STALE_SECONDS: Final = 5.0
+
+
+def state_of(progress: RunProgress) -> Progress:
+    """Turn what the runner says into what the line shows."""
+    snapshot = progress.snapshot
+    return Progress(
+        name=progress.lecture,
+        cell=progress.number,
+        total=progress.total,
+        elapsed_seconds=progress.elapsed_seconds,
+        now_bytes=snapshot.footprint_bytes if snapshot is not None else None,
+        peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
+        waits_for=progress.waits_for,
+        is_ending=progress.is_ending,
+    )
+
+
+class LiveLine:
+    """
+    Writes the live line on a terminal; on anything else it writes nothing.
+
+    Args:
+        config: pytest's configuration.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Find out whether there is a terminal to write to."""
+        self._config = config
+        self._states: dict[str, tuple[float, Progress]] = {}
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+        shows = reporter is not None and config.get_verbosity() >= 0 and _is_terminal(reporter)
+        self._reporter = reporter if shows else None
+        self._shown = False
+
+    def note(self, progress: Progress) -> None:
+        """Remember where a lecture stands."""
+        self._states[progress.name] = (time.monotonic(), progress)
+
+    def note_text(self, text: object) -> None:
+        """Take a worker's message and show it at once; called on a thread of execnet."""
+        if not isinstance(text, str):
+            return
+        self.note(Progress(**json.loads(text)))
+        self.show()
+
+    def end(self, entry: Entry) -> None:
+        """Drop a lecture that has ended, and clear what was shown."""
+        self._states.pop(entry.run.title, None)
+        self.clear()
+
+    def show(self) -> None:
+        """Write the line."""
+        if self._reporter is None:
+            return
+        now = time.monotonic()
+        running = [progress for seen, progress in self._states.values() if now - seen < _STALE_SECONDS]
+        writer = self._config.get_terminal_writer()
+        room = writer.fullwidth - writer.width_of_current_line - 2
+        if not running or room < _LEAST_COLUMNS:
+            return
+        # One that waits is shown only where none is at work.
+        longest = max(running, key=lambda progress: (not progress.waits_for, progress.elapsed_seconds))
+        text = render_live(longest, width=room - 6)
+        if len(running) > 1:
+            text += f" (+{len(running) - 1})"
+        self._write(f"{_SAVE}  {text}{_CLEAR}{_RESTORE}")
+        self._shown = True
+
+    def clear(self) -> None:
+        """Take the line away before pytest writes on."""
+        if self._shown:
+            self._shown = False
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        # While an item runs, pytest captures the very file that its terminal writer writes to.
+        with _uncaptured(self._config):
+            stream: Any = self._config.get_terminal_writer()._file  # noqa: SLF001 - write() would count columns
+            stream.write(text)
+            stream.flush()
+
+
+class LogLines:
+    """
+    Writes progress as lines of their own, for a log; see :class:`~pytest_lecturecheck.session.heartbeat.Heartbeat`.
+
+    Args:
+        config: pytest's configuration.
+        interval_seconds: time between two lines about one lecture.
+        guarded: makes text harmless to whoever reads the log.
+    """
+
+    def __init__(self, config: pytest.Config, interval_seconds: float, guarded: Callable[[str], str]) -> None:
+        """Write nothing yet."""
+        self._config = config
+        self._guarded = guarded
+        self._heartbeat = Heartbeat(self._write, interval_seconds=interval_seconds, clock=time.monotonic)
+
+    def note(self, progress: Progress) -> None:
+        """Remember where a lecture stands."""
+        self._heartbeat.note(progress)
+
+    def note_text(self, text: object) -> None:
+        """Take a worker's message; called on a thread of execnet."""
+        if isinstance(text, str):
+            self.note(Progress(**json.loads(text)))
+            self.show()
+
+    def show(self) -> None:
+        """Write what is due."""
+        self._heartbeat.beat()
+
+    def end(self, entry: Entry) -> None:
+        """Tell that a lecture has ended."""
+        self._heartbeat.end(entry)
+
+    def clear(self) -> None:
+        """Do nothing: what is in a log stays."""
+
+    def _write(self, text: str) -> None:
+        with _uncaptured(self._config):
+            writer = self._config.get_terminal_writer()
+            if writer.width_of_current_line:
+                writer.line()
+            writer.line(self._guarded(text))
+            writer.flush()
+
+
+def open_live(config: pytest.Config, *, interval_seconds: float, guarded: Callable[[str], str]) -> LiveLine | LogLines:
+    """
+    Choose how progress is shown: a live line on a terminal, lines in a log, or (with ``-q``) nothing.
+
+    Args:
+        config: pytest's configuration.
+        interval_seconds: time between two lines about one lecture in a log; 0 for no lines at all.
+        guarded: makes text harmless to whoever reads the log.
+    """
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    is_log = reporter is not None and config.get_verbosity() >= 0 and not _is_terminal(reporter)
+    if is_log and interval_seconds > 0:
+        return LogLines(config, interval_seconds, guarded)
+    return LiveLine(config)
+
+
+def encoding_of(writer: Any) -> str | None:
+    """Tell which encoding a terminal writer's stream has, or ``None`` where that is not known."""
+    encoding = getattr(getattr(writer, "_file", None), "encoding", None)
+    return encoding if isinstance(encoding, str) else None
+
+
+def _is_terminal(reporter: Any) -> bool:
+    isatty = getattr(reporter, "isatty", False)
+    return bool(isatty() if callable(isatty) else isatty)
+
+
+def _uncaptured(config: pytest.Config) -> AbstractContextManager[Any]:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        return nullcontext()
+    manager: AbstractContextManager[Any] = capture.global_and_fixture_disabled()
+    return manager

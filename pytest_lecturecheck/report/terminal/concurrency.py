@@ -1,0 +1,217 @@
+"""Kernels at once as text: what they took, each and together, and how many are safe here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.diagnosis import CauseKind
+from pytest_lecturecheck.model.cohort import safe_concurrency
+from pytest_lecturecheck.model.cohort_record import cohort_of, start_skew_seconds
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.report.devices import gpu_text
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import NO_FIGURE, plural
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.units import format_duration
+from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict.cohorts import cause_of, end_text
+
+_INDENT: Final = "  "
+_WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NOT_MADE: Final = frozenset(
+    {Outcome.REFUSED, Outcome.UNREADABLE, Outcome.NOTHING_TO_RUN, Outcome.SKIPPED, Outcome.STOPPED}
+)
+TITLES: Final = ("kernels", "time", "one by one", "peak of one", "together", "start skew", "ended badly")
+_GPU_TITLE: Final = "GPU together"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrencyTable:
+    """
+    What one lecture, or one named cohort, came to.
+
+    Attributes:
+        name: the lecture, or the lectures with the cohort's name.
+        titles: headings of the columns.
+        rows: one for each number of kernels, from low to high.
+        conclusion: what is safe.
+    """
+
+    name: str
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    conclusion: str
+
+
+def concurrency_tables(entries: Sequence[Entry]) -> list[ConcurrencyTable]:
+    """Give a table for each lecture that was run at once with itself, then for each named cohort; harmless texts."""
+    made = [entry for entry in entries if entry.was_run and entry.run.outcome not in _NOT_MADE]
+    repeats: dict[str, list[Run]] = {}
+    named: dict[tuple[str, str], list[Run]] = {}
+    for entry in made:
+        run = entry.run
+        if not run.members:
+            if run.variant == DEFAULT_VARIANT and entry.verdict.kind is not VerdictKind.PROFILED:
+                repeats.setdefault(run.lecture, []).append(run)
+        elif cohort_of(run).spec.is_repeat:
+            repeats.setdefault(run.lecture, []).append(run)
+        else:
+            named.setdefault((run.lecture, run.variant), []).append(run)
+    alone = {lecture: seconds for lecture, runs in repeats.items() if (seconds := _alone_seconds(runs)) is not None}
+    tables = [
+        _table(one_line(lecture), runs, alone, _safe_text(runs))
+        for lecture, runs in repeats.items()
+        if any(run.members for run in runs)
+    ]
+    return tables + [_table(_named_title(runs[0]), runs, alone, _all_text(runs)) for runs in named.values()]
+
+
+def _named_title(run: Run) -> str:
+    lectures = ", ".join(dict.fromkeys(member.lecture for member in run.members))
+    return one_line(f"{lectures} [{run.variant}]")
+
+
+def _alone_seconds(runs: Sequence[Run]) -> float | None:
+    """Give the longest time of a lecture alone, or ``None`` where it did not come to its end alone."""
+    times = [_wall(run) for run in runs if not run.members and run.outcome is Outcome.COMPLETED and not run.company]
+    return max((seconds for seconds in times if seconds is not None), default=None)
+
+
+def _wall(run: Run) -> float | None:
+    found = run.measured(Metric.WALL)
+    return found.value if found is not None else None
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _table(name: str, runs: Sequence[Run], alone: dict[str, float], conclusion: str) -> ConcurrencyTable:
+    has_gpu = any(_has_gpu(run) for run in runs)
+    by_count: dict[int, list[Run]] = {}
+    for run in runs:
+        by_count.setdefault(max(1, len(run.members)), []).append(run)
+    rows = [_row(count, by_count[count], alone, has_gpu=has_gpu) for count in sorted(by_count)]
+    titles = (*TITLES[:-1], _GPU_TITLE, TITLES[-1]) if has_gpu else TITLES
+    return ConcurrencyTable(name=name, titles=titles, rows=tuple(rows), conclusion=conclusion)
+
+
+def _has_gpu(run: Run) -> bool:
+    return run.measured(Metric.GPU_LIVE) is not None or run.measured(Metric.GPU_USED) is not None
+
+
+def _row(count: int, runs: Sequence[Run], alone: dict[str, float], *, has_gpu: bool) -> tuple[str, ...]:
+    """Print what so many kernels came to; of several runs the highest figures."""
+    kernels = [member for run in runs for member in run.members or (run,)]
+    bad = sum(member.outcome is not Outcome.COMPLETED for member in kernels)
+    skews = [skew for run in runs if (skew := start_skew_seconds(run)) is not None]
+    fields = (
+        str(count),
+        _duration(max((seconds for run in runs if (seconds := _wall(run)) is not None), default=None)),
+        _duration(_one_by_one(runs[0], alone)),
+        _highest(kernels),
+        _highest(runs),
+        _duration(max(skews, default=None)),
+    )
+    gpu = (gpu_text(max(runs, key=_gpu_bytes)),) if has_gpu else ()
+    return (*fields, *gpu, f"{bad} of {len(kernels)}" if bad else "none")
+
+
+def _gpu_bytes(run: Run) -> float:
+    found = run.measured(Metric.GPU_LIVE) or run.measured(Metric.GPU_USED)
+    return found.value if found is not None else -1.0
+
+
+def _one_by_one(run: Run, alone: dict[str, float]) -> float | None:
+    """Give what the kernels would take one after the other, or ``None`` where one is not known alone."""
+    times = [alone.get(member.lecture) for member in run.members or (run,)]
+    known = [seconds for seconds in times if seconds is not None]
+    return sum(known) if len(known) == len(times) else None
+
+
+def _highest(runs: Sequence[Run]) -> str:
+    found = [item for run in runs if (item := run.measured(Metric.PEAK_FOOTPRINT)) is not None]
+    return max(found, key=lambda item: item.upper_bound or item.value).text if found else NO_FIGURE
+
+
+def _duration(seconds: float | None) -> str:
+    return NO_FIGURE if seconds is None else format_duration(seconds)
+
+
+# -- conclusions ------------------------------------------------------------------------------------------------------
+
+
+def _safe_text(runs: Sequence[Run]) -> str:
+    cohorts = [cohort_of(run) for run in runs]
+    safe = safe_concurrency(cohorts)
+    bad = min((item for item in cohorts if item.ended_badly), key=lambda item: item.spec.kernel_count, default=None)
+    start = "safe concurrency on this platform"
+    if bad is None:
+        return f"{start}: {safe} or more (no higher number was tried)"
+    members = [member.run for member in bad.members]
+    return f"{start}: {safe or 'none that was tried'} (at {bad.spec.kernel_count} {_bad_text(members)})"
+
+
+def _all_text(runs: Sequence[Run]) -> str:
+    bad = next((run for run in runs if run.outcome is not Outcome.COMPLETED), None)
+    count = len(runs[0].members)
+    if bad is not None:
+        return _bad_text(bad.members)
+    return f"all {count} kernels completed" if count > 1 else "its kernel completed"
+
+
+def _bad_text(members: Sequence[Run]) -> str:
+    """Say how kernels ended that ended badly (``one of 3 kernels aborted: preallocation race``)."""
+    counts: dict[str, int] = {}
+    for member in members:
+        if member.outcome is not Outcome.COMPLETED:
+            text = _end_text(member)
+            counts[text] = counts.get(text, 0) + 1
+    total = f"of {len(members)} kernel{plural(len(members))}"
+    return "; ".join(f"{_word(count)} {total} {text}" for text, count in counts.items())
+
+
+def _word(count: int) -> str:
+    return _WORDS[count - 1] if count <= len(_WORDS) else str(count)
+
+
+def _end_text(run: Run) -> str:
+    end, cause, evidence = end_text(run), cause_of(run), run.evidence
+    if cause is None:
+        return end
+    error = evidence.error if evidence is not None and cause.kind is CauseKind.CELL_ERROR else None
+    why = cause.kind.value if error is None else error.name
+    return one_line(why if why.startswith(end) else f"{end}: {why}")
+
+
+# -- media ------------------------------------------------------------------------------------------------------------
+
+
+def render_concurrency(entries: Sequence[Entry], *, width: int, paint: Paint) -> list[str]:
+    """Render the section of the terminal's summary; empty where nothing was run at once on purpose."""
+    tables = concurrency_tables(entries)
+    lines = ["", paint(Tone.TITLE, "Concurrency")] if tables else []
+    for table in tables:
+        lines += wrap(table.name, width, first=_INDENT, rest=_INDENT * 2)
+        columns = [Column(title=title, right=True, optional=title == TITLES[5]) for title in table.titles]
+        rows = [[Field(text) for text in row] for row in table.rows]
+        lines += render_table(columns, rows, width=width, paint=paint, indent=_INDENT * 2)
+        lines += wrap(table.conclusion, width, first=_INDENT * 2, rest=_INDENT * 3)
+    return lines
+
+
+def concurrency_groups(entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
+    """Give the tables as remarks: message, and the lecture it is about."""
+    return [(message, [table.name]) for table in concurrency_tables(entries) for message in _messages(table)]
+
+
+def _messages(table: ConcurrencyTable) -> Iterator[str]:
+    for row in table.rows:
+        known = [f"{title} {text}" for title, text in zip(table.titles, row, strict=True) if text != NO_FIGURE]
+        yield ", ".join(known)
+    yield table.conclusion

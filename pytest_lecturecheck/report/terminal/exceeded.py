@@ -1,0 +1,303 @@
+"""The evidence behind an exceeded limit: every comparison, the heaviest cells now and then, what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.figure import format_figure, format_figure_range, format_figures_apart
+from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.timeline import MemorySample
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import (
+    NO_FIGURE,
+    changes_since_recording,
+    join_figures,
+    limit_unit,
+    line_text,
+    method_text,
+    plural,
+    value_text,
+)
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.units import format_duration, format_fraction, format_size
+from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
+
+_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
+_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
+_HEAVIEST: Final = 5
+_CHANGES: Final = 12
+
+
+def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> list[str]:
+    """Render the sections of evidence of an entry whose comparisons fail."""
+    title = [paint(Tone.TITLE, row) for row in wrap(comparison_title(entry), width)]
+    lines = [*title, *_comparisons(entry, width, paint, indent)]
+    exceeded = [item.metric for item in entry.verdict.comparisons if item.kind in _EXCEEDED]
+    figures = [item.name for item in entry.verdict.figures if item.kind in _EXCEEDED]
+    if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or figures):
+        lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
+    if any(metric.unit is Unit.SECONDS for metric in exceeded):
+        lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
+    if Metric.PEAK_FOOTPRINT in exceeded:
+        lines += _section(paint, "Beside the footprint", _bullets(list(beside_footprint(entry.run)), width, indent))
+    lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
+    lines += _section(paint, "What to do", _bullets(cures(entry), width, indent))
+    changes = list(changes_since_recording(entry))
+    shown = changes[:_CHANGES]
+    if len(changes) > _CHANGES:
+        shown.append(f"and {len(changes) - _CHANGES} more")
+    return lines + _section(paint, "Changed since the budget was recorded", _bullets(shown, width, indent))
+
+
+def beside_footprint(run: Run) -> Iterator[str]:
+    """
+    Say what the resident size, the compressor and the swap have to do with a footprint, where they differ from it.
+
+    Where a system compresses and swaps, the resident size is highest at another moment than the footprint is.
+    """
+    footprint, rss = run.measured(Metric.PEAK_FOOTPRINT), run.measured(Metric.PEAK_RSS)
+    if footprint is None or rss is None or format_size(footprint.value) == format_size(rss.value):
+        return
+    yield f"peak RSS of the kernel: {rss.text}"
+    highest = _highest_moments(run)
+    if highest is not None:
+        held, resident = highest
+        yield (
+            f"highest samples: footprint {format_size(held.footprint_bytes or 0)} at {format_duration(held.seconds)} "
+            f"of the run, RSS of the kernel {format_size(resident.rss_bytes or 0)} at "
+            f"{format_duration(resident.seconds)}"
+        )
+    for metric in (Metric.PEAK_COMPRESSED, Metric.PEAK_SWAP):
+        found = run.readings.get(metric)
+        # Context of the machine stands in the reason; a plain zero says nothing.
+        if found is not None and not (isinstance(found, Measurement) and not found.value):
+            yield f"{metric.label}: {one_line(found.text)}"
+
+
+def _highest_moments(run: Run) -> tuple[MemorySample, MemorySample] | None:
+    """Give the samples with the highest footprint and with the highest resident size, where these are apart."""
+    whole = [item for item in run.timeline if item.footprint_bytes is not None and item.rss_bytes is not None]
+    if not whole:
+        return None
+    held = max(whole, key=lambda item: item.footprint_bytes or 0)
+    resident = max(whole, key=lambda item: item.rss_bytes or 0)
+    return None if held is resident else (held, resident)
+
+
+def cures(entry: Entry) -> list[str]:
+    """Say what to do where a budget is exceeded or missing: a limit that was set by hand is kept by recording."""
+    if entry.budget is None and entry.verdict.failed and entry.verdict.kind is VerdictKind.NO_BUDGET:
+        lecture = one_line(entry.run.lecture)
+        # How many kernels, or which lectures at once, only the options of this session say.
+        how = "the same with --lecture-record" if entry.run.variant else f"pytest --lecture-record {lecture}"
+        return [f"{how} on this platform ({one_line(entry.run.platform)}), and commit the budget file"]
+    if entry.budget is None or not entry.is_over:
+        return []
+    over = [item.metric for item in entry.verdict.comparisons if item.kind is VerdictKind.OVER]
+    by_hand = [metric.label for metric in over if _is_by_hand(entry.budget, metric)]
+    texts = []
+    if len(by_hand) < len(over):
+        texts.append(f"pytest --lecture-record {one_line(entry.run.lecture)}, and commit the budget file")
+    by_hand += [one_line(item.name) for item in entry.verdict.figures if item.kind in _EXCEEDED]
+    if by_hand:
+        where = f"in the budget file {one_line(entry.run.platform)}.toml"
+        texts.append(f"change by hand the limit of {', '.join(by_hand)} {where}; recording keeps it")
+    return [f"if this is meant to be so: {text}" for text in texts]
+
+
+def _is_by_hand(budget: LectureBudget, metric: Metric) -> bool:
+    found = budget.metrics.get(metric)
+    return found is not None and (found.hand_set or not found.seen)
+
+
+def _section(paint: Paint, title: str, rows: Sequence[str]) -> list[str]:
+    return ["", paint(Tone.TITLE, title), *rows] if rows else []
+
+
+def _bullets(items: Sequence[str], width: int, indent: str) -> list[str]:
+    return [row for item in items for row in wrap(item, width, first=indent)]
+
+
+def comparison_title(entry: Entry) -> str:
+    """Say what the run was held against, and when that was recorded."""
+    kinds = {item.kind for item in entry.verdict.comparisons}
+    declared = "what is declared" if kinds & _DECLARED else ""
+    budget = entry.budget
+    if budget is None:
+        return f"Held against {declared or 'the limits'}"
+    title = f"Held against {declared}{' and ' if declared else ''}the budget of {one_line(entry.run.platform)}"
+    if budget.recorded is None:
+        return title
+    return f"{title}, recorded {budget.recorded.isoformat()} from {budget.run_count} run{plural(budget.run_count)}"
+
+
+def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
+    columns = (
+        Column(title="metric", shrink_to=8),
+        Column(title="measured", right=True),
+        Column(title="limit", right=True),
+        Column(title="verdict"),
+        Column(title="when recorded", optional=True),
+    )[: 5 if entry.budget is not None else 4]
+    rows = [_comparison_row(entry, item)[: len(columns)] for item in entry.verdict.comparisons]
+    rows += [_figure_row(entry, item)[: len(columns)] for item in entry.verdict.figures]
+    return render_table(columns, rows, width=width, paint=paint, indent=indent)
+
+
+def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
+    metric, limit, measured = item.metric, item.limit, item.measured
+    shown, shown_limit, verdict = NO_FIGURE, NO_FIGURE, item.kind.value
+    if limit is not None:
+        shown_limit = metric.format_value(limit)
+    if measured is not None:
+        shown = measured.text
+    if limit is not None and measured is not None and measured.value > limit:
+        at_least = ">= " if measured.method.is_lower_bound else ""
+        shown, shown_limit = metric.format_values_apart(measured.value, limit)
+        shown = f"{at_least}{shown}"
+        verdict = over_text(item)
+    tone = Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    declared = item.kind in _DECLARED
+    return (
+        Field(f"{metric.label}, declared" if declared and entry.budget is not None else metric.label),
+        Field(shown, tone),
+        Field(shown_limit),
+        Field(verdict, tone),
+        Field(NO_FIGURE if declared else _seen_text(entry, metric)),
+    )
+
+
+def over_text(item: Comparison) -> str:
+    """Say by how much a limit is exceeded (``88.4 MiB over (+21 %)``), or give the word of the comparison."""
+    limit, measured = item.limit, item.measured
+    if limit is None or measured is None or measured.value <= limit:
+        return item.kind.value
+    difference = measured.value - limit
+    share = f" ({format_fraction(difference / limit)})" if limit else ""
+    return f"{item.metric.format_value(difference)} over{share}"
+
+
+def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
+    limits = _limits_text(item, limit_unit(entry, item))
+    shown, tone = NO_FIGURE, Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    if item.figure is not None:
+        unit = item.figure.unit
+        exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)
+        shown = format_figure(item.figure.value, unit)
+        if exceeded is not None:
+            shown, limits = format_figures_apart(item.figure.value, exceeded, unit)
+            limits = f"at least {limits}" if item.kind is VerdictKind.UNDER else limits
+    found = entry.budget.figures.get(item.name) if entry.budget is not None else None
+    seen = format_figure_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
+    return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(seen)
+
+
+def _limits_text(item: FigureComparison, unit: str) -> str:
+    most = "" if item.limit is None else format_figure(item.limit, unit)
+    if item.at_least is None:
+        return most
+    if most:
+        return f"{format_figure(item.at_least)} to {most}"
+    return f"at least {format_figure(item.at_least, unit)}"
+
+
+def _seen_text(entry: Entry, metric: Metric) -> str:
+    found = entry.budget.metrics.get(metric) if entry.budget is not None else None
+    if found is None or not found.seen:
+        return "set by hand" if found is not None and found.hand_set else NO_FIGURE
+    return seen_range(metric, found.seen)
+
+
+def seen_range(metric: Metric, seen: Sequence[float]) -> str:
+    """Print the range of the figures seen (``1.27 to 1.29 GiB``), or the one figure."""
+    lowest, highest = metric.format_value(min(seen)), metric.format_value(max(seen))
+    return highest if lowest == highest else join_figures(lowest, highest, " to ")
+
+
+def _heaviest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
+    """Render the heaviest cells of the run beside the ones that were heaviest when the budget was recorded."""
+    now = entry.run.heaviest_cells(Metric.PEAK_FOOTPRINT)[:_HEAVIEST]
+    then = {cell.number: cell for cell in entry.budget.heaviest} if entry.budget is not None else {}
+    by_number = {cell.number: cell for cell in entry.run.cells}
+    numbers = [cell.number for cell in now]
+    numbers += [number for number in then if number not in numbers]
+    columns = (
+        Column(title=""),
+        Column(title="cell", right=True),
+        Column(title="line", right=True),
+        Column(title="peak now", right=True),
+        Column(title="raised", right=True, optional=True),
+        *((Column(title="peak when recorded", right=True),) if then else ()),
+    )
+    rows = []
+    for number in numbers:
+        cell = by_number.get(number)
+        line = cell.line if cell is not None else then[number].line
+        raised = cell.raised_bytes if cell is not None else None
+        recorded = format_size(then[number].peak_footprint_bytes) if number in then else NO_FIGURE
+        rows.append(
+            (
+                _mark(cell, entry.focus),
+                Field(str(number)),
+                Field(line_text(line)),
+                Field("no such cell" if cell is None else value_text(cell, Metric.PEAK_FOOTPRINT)),
+                Field(NO_FIGURE if raised is None else format_size(raised)),
+                *((Field(recorded),) if then else ()),
+            )
+        )
+    return render_table(columns, rows, width=width, paint=paint, indent=indent) if rows else []
+
+
+def _slowest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
+    columns = (
+        Column(title=""),
+        Column(title="cell", right=True),
+        Column(title="line", right=True),
+        Column(title="wall", right=True),
+        Column(title="CPU", right=True),
+        Column(title="compile", right=True, optional=True),
+    )
+    rows = [
+        (
+            _mark(cell, entry.focus),
+            Field(str(cell.number)),
+            Field(line_text(cell.line)),
+            *(Field(value_text(cell, metric)) for metric in (Metric.WALL, Metric.CPU, Metric.COMPILE)),
+        )
+        for cell in entry.run.heaviest_cells(Metric.WALL)[:_HEAVIEST]
+    ]
+    return render_table(columns, rows, width=width, paint=paint, indent=indent) if rows else []
+
+
+def _mark(cell: CellRun | None, focus: CellRun | None) -> Field:
+    return Field(">" if cell is not None and focus is not None and cell.number == focus.number else "", Tone.MARK)
+
+
+def _methods(entry: Entry, width: int, indent: str) -> list[str]:
+    return [
+        row
+        for text in dict.fromkeys(_method_texts(entry))
+        for row in wrap(text, width, first=indent, rest=indent + "  ")
+    ]
+
+
+def _method_texts(entry: Entry) -> Iterator[str]:
+    for item in entry.verdict.comparisons:
+        if item.measured is None:
+            yield one_line(item.message)
+            continue
+        text = f"{item.metric.label}: {method_text(item.measured)}"
+        found = entry.budget.metrics.get(item.metric) if entry.budget is not None else None
+        if found is not None and found.method is not None and found.method is not item.measured.method:
+            text += f"; when recorded: {found.method.value}"
+        yield text
+    yield from (one_line(item.message) for item in entry.verdict.figures if item.kind is VerdictKind.NOT_MEASURED)
+    machine = entry.run.machine
+    if machine is not None:
+        yield f"machine: {one_line(machine.text)}"

@@ -1,0 +1,225 @@
+"""The failure text of one item: headline, place, source, traceback, cause, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pytest_lecturecheck.model.cell_run import CellError, CellStatus
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.figures import render_cells
+from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.terminal.exceeded import cures, render_exceeded
+from pytest_lecturecheck.report.text import cut, display_width, fit_end, fold, one_line, plain, wrap
+from pytest_lecturecheck.verdict import VerdictKind
+
+_INDENT: Final = "  "
+_CONTEXT_BEFORE: Final = 4
+_CONTEXT_AFTER: Final = 2
+_UNMARKED_LINES: Final = 10
+_MARKED_PIECES: Final = 4
+_OUTPUT_LINES: Final = 6
+_OUTPUT_LINES_VERBOSE: Final = 60
+_LINE_CHARS: Final = 400
+_FINDINGS: Final = 10
+
+# What an earlier cell may have done to make a later one fail.
+_CAUSING: Final = frozenset(
+    {
+        FindingKind.SHELL,
+        FindingKind.MISSING_PROGRAM,
+        FindingKind.INSTALL,
+        FindingKind.NESTED_CELL,
+        FindingKind.NOT_RUN,
+        FindingKind.NO_HEADER,
+        FindingKind.KERNEL,
+        FindingKind.BREAKPOINT,
+        FindingKind.PROCESS,
+        FindingKind.FORMAT,
+    }
+)
+
+
+def render_failure(
+    entry: Entry,
+    *,
+    source_lines: Sequence[str] = (),
+    loaded_from: str = "",
+    colour: bool = False,
+    width: int = 80,
+    verbosity: int = 0,
+) -> str:
+    """
+    Render the failure text of an item. Its first line is the verdict's headline.
+
+    Args:
+        entry: the run with its verdict.
+        source_lines: source of the cell in focus (:attr:`Entry.focus`), by lines; where it is empty, what the
+            record has of it is shown.
+        loaded_from: the file that the source of that cell stands in, where it is not the lecture's own.
+        colour: whether colour codes are written.
+        width: columns of the terminal; only headline and place may be longer.
+        verbosity: at 1 and above the kernel's traceback is shown whole and more of the cell's output.
+    """
+    paint = Paint(colour=colour)
+    # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
+    rows = source_lines or entry.source.rstrip("\n").split("\n")
+    lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, loaded_from, width, paint)]
+    lines += _after_blank(_excerpt(entry, rows, width, paint))
+    if any(item.kind is entry.verdict.kind for item in entry.verdict.compared):
+        lines += _after_blank(render_exceeded(entry, width=width, paint=paint, indent=_INDENT))
+    for title, body in _sections(entry, width, paint, verbosity):
+        lines += _after_blank([paint(Tone.TITLE, title), *body] if body else [])
+    return "\n".join(lines)
+
+
+def _after_blank(lines: Sequence[str]) -> list[str]:
+    return ["", *lines] if lines else []
+
+
+def _place(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[str]:
+    """Give the place that an editor opens, then in which cell that is."""
+    cell = entry.focus
+    parts = [f"variant {one_line(entry.run.variant)}"] if entry.run.variant else []
+    if cell is not None:
+        parts.append(f"code cell {cell.number} of {len(entry.run.cells)}")
+        if cell.line is not None and entry.line != cell.line:
+            parts.append(f"which starts at line {cell.first_line}")
+        elif cell.line is None and (inner := entry.failing_line_in_cell) is not None:
+            parts.append(f"line {inner} of {one_line(loaded_from) or 'the cell'}")
+        elif loaded_from:
+            parts.append(f"loaded from {one_line(loaded_from)}")
+    text = ", ".join(parts)
+    place = f"{entry.location}: {text}" if text else entry.location
+    # A place that is broken over two lines cannot be opened.
+    rows = [place] if display_width(place) <= width else [entry.location, *wrap(text, width, first=_INDENT)]
+    return [paint(Tone.PLACE, row) for row in rows if row.strip()]
+
+
+def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint) -> list[str]:
+    """Show the failing line with its neighbours, or the beginning of the cell where the line is not known."""
+    cell, marked = entry.focus, entry.failing_line_in_cell
+    if cell is None or not any(row.strip() for row in source_lines):
+        return []
+    if marked is None or not 1 <= marked <= len(source_lines):
+        marked, first, last = 0, 1, min(len(source_lines), _UNMARKED_LINES)
+    else:
+        first, last = max(1, marked - _CONTEXT_BEFORE), min(len(source_lines), marked + _CONTEXT_AFTER)
+    offset = (cell.line or 1) - 1
+    digits = max(4, len(str(last + offset)))
+    lines = []
+    for number in range(first, last + 1):
+        text = one_row(source_lines[number - 1])
+        room = max(8, width - digits - 5)
+        gutter = f"{'>' if number == marked else ' '} {number + offset:>{digits}} |"
+        if number == marked:
+            pieces = fold(cut(text, 1, _LINE_CHARS), room)[:_MARKED_PIECES]
+            blank = " " * (digits + 2) + " |"
+            marked_rows = [f"{blank if index else gutter} {piece}" for index, piece in enumerate(pieces)]
+            lines += [paint(Tone.MARK, row.rstrip()) for row in marked_rows]
+        else:
+            lines.append(f"{gutter} {fit_end(text, room)}".rstrip())
+    left_out = max(len(source_lines), entry.verdict.source_line_count) - last
+    if not marked and left_out:
+        lines.append(f"  {'':>{digits}} | [... {left_out} more lines of the cell ...]")
+    return lines
+
+
+def one_row(text: str) -> str:
+    """Make one source line harmless, its indentation kept."""
+    return plain(text).replace("\n", " ").rstrip()
+
+
+def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterator[tuple[str, list[str]]]:
+    run, cause = entry.run, entry.verdict.cause
+    error = _error(entry)
+    if error is not None and error.traceback:
+        title = "Traceback of the kernel" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
+        yield title, _traceback(entry, error, width, verbosity)
+    yield "Noticed in this run, and perhaps the reason", _findings(entry, width)
+    if entry.verdict.kind is VerdictKind.NO_BUDGET:
+        yield "What to do", _items(cures(entry), width)
+    if cause is not None:
+        yield "Evidence", _items(cause.evidence, width)
+        yield "What to do", _items(cause.advice, width)
+    yield "Output of the cell", _output(entry, width, verbosity)
+    if run.evidence is not None:
+        yield "Cells so far", render_cells(run, entry.focus, width=width, paint=paint, indent=_INDENT)
+    yield "Notes", _items(entry.verdict.notes, width)
+
+
+def _error(entry: Entry) -> CellError | None:
+    evidence, cell = entry.run.evidence, entry.focus
+    if evidence is not None and evidence.error is not None:
+        return evidence.error
+    failed = cell is not None and cell.status in {CellStatus.FAILED, CellStatus.TIMED_OUT, CellStatus.DIED}
+    return cell.error if cell is not None and failed else None
+
+
+def _traceback(entry: Entry, error: CellError, width: int, verbosity: int) -> list[str]:
+    if verbosity >= 1:
+        return [f"{_INDENT}{row}".rstrip() for row in whole_traceback(error.traceback)]
+    rows = condense_traceback(error.traceback, _lines_by_count(entry.run))
+    return [line for row in rows for line in _fitted(cut(row, 1, _LINE_CHARS), width)]
+
+
+def _fitted(row: str, width: int) -> list[str]:
+    """Break headings and messages between words, source lines anywhere; what fits keeps its spacing."""
+    if display_width(row) <= width - len(_INDENT):
+        return [f"{_INDENT}{row}".rstrip()]
+    if row.startswith(" "):
+        return [f"{_INDENT}{piece}".rstrip() for piece in fold(row, width - len(_INDENT))]
+    return wrap(row, width, first=_INDENT, rest=_INDENT * 2)
+
+
+def _lines_by_count(run: Run) -> dict[int, int]:
+    """Give the first line of each cell by execution count: the kernel counts only what was sent to it."""
+    sent = [cell for cell in run.cells if cell.status.has_run]
+    return {count: cell.line for count, cell in enumerate(sent, start=1) if cell.line is not None}
+
+
+def _findings(entry: Entry, width: int) -> list[str]:
+    found = [item for item in entry.run.findings if _may_explain(entry, item)]
+    lines = []
+    for item in found[:_FINDINGS]:
+        text = f"{item.place}: {item.message}" if item.place else item.message
+        lines += wrap(one_line(text), width, first=_INDENT, rest=_INDENT * 2)
+    if len(found) > _FINDINGS:
+        lines.append(f"{_INDENT}and {len(found) - _FINDINGS} more")
+    return lines
+
+
+def _may_explain(entry: Entry, item: Finding) -> bool:
+    if entry.run.evidence is None:
+        return entry.verdict.kind is VerdictKind.FAILED and item.fails_when_strict
+    focus = entry.focus
+    # What happened in later cells explains nothing; findings of the file itself have no cell.
+    in_time = item.cell_number is None or focus is None or item.cell_number <= focus.number
+    return item.kind in _CAUSING and in_time
+
+
+def _items(items: Sequence[str], width: int) -> list[str]:
+    """Render lines for people; long ones are wrapped, source and stderr extracts keep their own line breaks."""
+    rows: list[str] = []
+    for item in items:
+        for position, part in enumerate(cut(plain(item), 3 * _FINDINGS, _LINE_CHARS).split("\n")):
+            first = _INDENT if position == 0 else _INDENT * 2
+            rows += wrap(part, width, first=first, rest=_INDENT * 2)
+    return rows
+
+
+def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
+    """Show the end of what the failing cell printed; it is what its author would look at next."""
+    cell = entry.focus
+    if cell is None or entry.run.evidence is None or not cell.output_extract.strip():
+        return []
+    limit = _OUTPUT_LINES_VERBOSE if verbosity >= 1 else _OUTPUT_LINES
+    rows = plain(cell.output_extract).strip("\n").split("\n")
+    left_out = len(rows) - limit
+    mark = [f"{_INDENT}[... {left_out} lines left out ...]"] if left_out > 0 else []
+    room = width - len(_INDENT)
+    shown = rows if left_out <= 0 else rows[-limit:]
+    return mark + [f"{_INDENT}{piece}".rstrip() for row in shown for piece in fold(cut(row, 1, 2 * room), room)]

@@ -1,0 +1,103 @@
+"""What pytest's terminal shows from the start: header and live line. Pure text; the caller writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.report.text import fit_middle, one_line
+from pytest_lecturecheck.units import format_duration, format_size
+
+_MODES: Final = {"check": "held against", "record": "recorded to"}
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_LEAST_NAME: Final = 12
+
+
+def render_header(
+    platform: str, machine: Machine | None, mode: str, budget_file: str | None, declared: str = ""
+) -> list[str]:
+    """
+    Render the lines of pytest's header.
+
+    Args:
+        platform: platform label.
+        machine: the machine, or ``None`` where it is not known.
+        mode: ``check`` or ``record``.
+        budget_file: budget file as the user knows it, or ``None`` where there is none for this platform.
+        declared: what is declared for all lectures, as people read it, or an empty string.
+    """
+    what = f"lectures {_MODES.get(mode, mode)}"
+    held = [one_line(budget_file)] if budget_file is not None else []
+    if declared and mode != "record":
+        held.append(f"what is declared: {one_line(declared)}")
+    where = " and ".join(held) or f"nothing (no budget file for {one_line(platform)})"
+    lines = [f"lecturecheck: {what} {where}"]
+    text = one_line(machine.text) if machine is not None else "machine unknown"
+    return [*lines, f"platform: {one_line(platform)}; {text}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """
+    How far the lecture that is running has come.
+
+    Attributes:
+        name: the lecture.
+        cell: 1-based number of the code cell that runs; 0 while the kernel starts.
+        total: number of code cells.
+        elapsed_seconds: since the item began.
+        now_bytes: footprint at the last reading, or ``None`` before the first.
+        peak_bytes: highest footprint so far, or ``None``.
+        waits_for: what has to be free before it starts, or an empty string.
+        is_ending: its cells are through.
+    """
+
+    name: str
+    cell: int
+    total: int
+    elapsed_seconds: float
+    now_bytes: float | None = None
+    peak_bytes: float | None = None
+    waits_for: str = ""
+    is_ending: bool = False
+
+    @property
+    def kernel_text(self) -> str:
+        """Say what the kernel does where no cell runs."""
+        return "kernel ends" if self.is_ending else "kernel starts"
+
+
+def render_stop(progress: Progress) -> str:
+    """Say in one line where a lecture stood when the session was interrupted."""
+    where = f"in code cell {progress.cell} of {progress.total}" if progress.cell else "while its kernel started"
+    where = f"while it waited: {one_line(progress.waits_for)}" if progress.waits_for else where
+    return f"interrupted: {one_line(progress.name)}, {where}, after {format_duration(progress.elapsed_seconds)}"
+
+
+def render_live(progress: Progress, *, width: int) -> str:
+    """Render one line about the lecture that is running; it leaves the terminal's last column free."""
+    where = (
+        f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else progress.kernel_text
+    )
+    if progress.waits_for:
+        where = one_line(progress.waits_for)
+    figures = [f"  {where}", f"  {_clock(progress.elapsed_seconds)}"]
+    if progress.now_bytes is not None:
+        figures.append(f"  now {format_size(progress.now_bytes):>8}")
+    if progress.peak_bytes is not None:
+        figures.append(f"  peak {format_size(progress.peak_bytes):>8}")
+    room = max(0, width - 1)
+    while len(figures) > 1 and len("".join(figures)) + _LEAST_NAME > room:
+        figures.pop()
+    tail = "".join(figures)[:room]
+    return fit_middle(one_line(progress.name), room - len(tail)) + tail
+
+
+def _clock(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    hours, minutes = divmod(whole // _MINUTE, _HOUR // _MINUTE)
+    if hours:
+        return f"{hours}:{minutes:02d}:{whole % _MINUTE:02d}"
+    return f"{minutes:2d}:{whole % _MINUTE:02d}"

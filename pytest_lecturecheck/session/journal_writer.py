@@ -1,0 +1,239 @@
+"""What a session writes down while lectures run, and what it says about sessions that never came to their end."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.variant import title_of
+from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.store.folder import NAME, make_own_folder
+from pytest_lecturecheck.store.journal import (
+    FOLDER_NAME,
+    Event,
+    Interrupted,
+    Journal,
+    take_interrupted,
+    take_worker,
+)
+from pytest_lecturecheck.units import format_size
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.run.ports import Progress
+    from pytest_lecturecheck.model.lecture import Lecture
+
+_READING_SECONDS: Final = 1.0
+_AT_ONCE_SECONDS: Final = 0.05
+
+
+@dataclass(slots=True)
+class _Running:
+    lecture: str
+    variant: str
+    lines: Mapping[int, int | None]
+    waits_for: str = ""
+    cell: int = 0
+    read_at: float = field(default=-_READING_SECONDS)
+
+
+class Chronicle:
+    """
+    Keeps the journal of this process; its file exists only once a lecture runs.
+
+    Args:
+        rootdir: pytest's rootdir.
+        session: marks the processes of one session.
+        worker: name of this process among them, or an empty string.
+    """
+
+    def __init__(self, rootdir: Path, *, session: str = "", worker: str = "") -> None:
+        """Write nothing yet."""
+        self._rootdir = rootdir
+        self._session = session
+        self._worker = worker
+        self._journal: Journal | None = None
+        self._has_failed = False
+        self._running: dict[str, _Running] = {}
+        self._waits = ("", "", "")
+
+    def _open(self) -> Journal | None:
+        if self._journal is None and not self._has_failed:
+            try:
+                folder = make_own_folder(self._rootdir) / FOLDER_NAME
+                self._journal = Journal(folder, session=self._session, worker=self._worker)
+            except OSError:
+                # The controller has said so at the start: see try_folder.
+                self._has_failed = True
+        return self._journal
+
+    def wait(self, lecture: str, reason: str, *, variant: str = "") -> None:
+        """Note what a lecture, or a cohort of that name, waits for before it can start."""
+        journal = self._open()
+        if journal is not None and self._waits != (lecture, variant, reason):
+            self._waits = (lecture, variant, reason)
+            journal.write(Event.WAIT, **_about(lecture, variant), waits=reason)
+
+    def begin(self, lecture: Lecture, cap_bytes: float | None, *, variant: str = "") -> None:
+        """Note that a lecture starts, or a cohort of that name."""
+        journal = self._open()
+        if journal is None:
+            return
+        lines = {cell.number: cell.line for cell in lecture.cells}
+        self._running[title_of(lecture.name, variant)] = _Running(lecture.name, variant, lines)
+        cap = None if cap_bytes is None or not 0 < cap_bytes < float("inf") else round(cap_bytes)
+        journal.write(Event.LECTURE, **_about(lecture.name, variant), cells=len(lecture.cells), cap=cap)
+
+    def note_kernel(self, pid: int) -> None:
+        """Note the process of the kernel that was started."""
+        if self._journal is not None:
+            self._journal.write(Event.KERNEL, pid=pid)
+
+    def note(self, progress: Progress) -> None:
+        """Note a cell that starts, the one before that ended, and at most once a second the last reading."""
+        journal, state = self._journal, self._running.get(progress.lecture)
+        if journal is None or state is None:
+            return
+        if progress.waits_for != state.waits_for:
+            state.waits_for = progress.waits_for
+            journal.write(Event.WAIT, **_about(state.lecture, state.variant), waits=state.waits_for)
+        if progress.number != state.cell:
+            if state.cell:
+                journal.write(Event.CELL_END, cell=state.cell)
+            if progress.number:
+                journal.write(Event.CELL, cell=progress.number, line=state.lines.get(progress.number))
+            state.cell = progress.number
+        snapshot, now = progress.snapshot, time.monotonic()
+        if snapshot is not None and now - state.read_at >= _READING_SECONDS:
+            state.read_at = now
+            journal.write(
+                Event.READING,
+                footprint=snapshot.footprint_bytes,
+                peak=snapshot.peak_footprint_bytes,
+                age=round(snapshot.age_seconds, 3),
+            )
+
+    def end(self, lecture: str, outcome: str, *, variant: str = "") -> None:
+        """Note that a lecture has ended, or a cohort of that name, and how."""
+        if self._journal is not None:
+            self._running.pop(title_of(lecture, variant), None)
+            self._waits = ("", "", "")
+            self._journal.write(Event.LECTURE_END, **_about(lecture, variant), outcome=outcome)
+
+    def sync(self) -> None:
+        """Force what was written to the disk, at most once a second."""
+        if self._journal is not None:
+            self._journal.sync()
+
+    def close(self) -> None:
+        """End the journal; safe to call twice."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+
+def _about(lecture: str, variant: str) -> dict[str, str]:
+    return {"lecture": lecture, "variant": variant} if variant else {"lecture": lecture}
+
+
+def try_folder(rootdir: Path) -> str:
+    """Make the folder of journals and say what is lost where that fails, or give an empty string."""
+    try:
+        (make_own_folder(rootdir) / FOLDER_NAME).mkdir(exist_ok=True)
+    except OSError as exc:
+        return f"{NAME} cannot be written ({exc.strerror or exc}): after a crash nothing will tell what was running"
+    return ""
+
+
+def tell_interrupted(rootdir: Path) -> list[str]:
+    """Say what sessions that are gone were doing when they were cut off; each is told once."""
+    with contextlib.suppress(OSError):
+        return render_interrupted(take_interrupted(rootdir / NAME / FOLDER_NAME))
+    return []
+
+
+def find_worker(rootdir: Path, *, session: str, worker: str) -> Interrupted | None:
+    """Give what a worker that went down was doing, or ``None`` where it left no word."""
+    return take_worker(rootdir / NAME / FOLDER_NAME, session=session, worker=worker)
+
+
+def tell_worker(found: Interrupted) -> str:
+    """Say what a worker that went down was doing."""
+    return f"worker {one_line(found.worker)} went down: {render_state(found)}"
+
+
+def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
+    """Give the record of the lecture that went down with its worker, as far as the journal knows it."""
+    about = Run(
+        lecture=found.lecture,
+        variant=found.variant,
+        platform=platform,
+        machine=machine,
+        outcome=Outcome.NOT_STARTED,
+        reason=f"its worker went down while it was waiting to start ({one_line(found.waits_for)})",
+    )
+    if found.waits_for:
+        return about
+    evidence = Evidence(
+        cell_number=found.cell_number,
+        line=found.line,
+        lecture=found.lecture,
+        peak_footprint_bytes=found.peak_footprint_bytes,
+        last_footprint_bytes=found.footprint_bytes,
+        last_footprint_age_seconds=found.reading_age_seconds if found.footprint_bytes is not None else None,
+        cap_bytes=found.cap_bytes,
+    )
+    reason = f"the worker that ran it went down: {render_state(found)}"
+    return replace(about, outcome=Outcome.DIED, reason=reason, evidence=evidence)
+
+
+def render_interrupted(found: Sequence[Interrupted]) -> list[str]:
+    """Render one line for each session, the latest last."""
+    sessions: dict[str, list[Interrupted]] = {}
+    for item in sorted(found, key=lambda item: item.ended):
+        sessions.setdefault(item.session or str(item.started), []).append(item)
+    return [_session_line(items, is_last=items is list(sessions.values())[-1]) for items in sessions.values()]
+
+
+def _session_line(items: Iterable[Interrupted], *, is_last: bool) -> str:
+    items = list(items)
+    moment = dt.datetime.fromtimestamp(max(item.ended for item in items), dt.UTC)
+    running = [item for item in items if item.lecture] or items[-1:]
+    which = "the last session" if is_last else "an earlier session"
+    states = "; ".join(render_state(item) for item in running)
+    return f"{which} ended without finishing ({moment:%Y-%m-%d %H:%M:%S UTC}): {states}"
+
+
+def render_state(item: Interrupted) -> str:
+    """Say what one process was doing, with its last readings."""
+    if not item.lecture:
+        after = f", after {one_line(item.last_lecture)}" if item.last_lecture else ""
+        return f"no lecture was running{after}"
+    parts = [f"{one_line(title_of(item.lecture, item.variant))} was {_doing(item)}"]
+    if item.footprint_bytes is not None:
+        age = item.reading_age_seconds
+        when = "at the last entry" if age < _AT_ONCE_SECONDS else f"{age:.1f} s before the last entry"
+        parts.append(f"footprint {format_size(item.footprint_bytes)} {when}")
+    if item.peak_footprint_bytes is not None:
+        parts.append(f"peak {format_size(item.peak_footprint_bytes)}")
+    if item.cap_bytes is not None:
+        parts.append(f"cap {format_size(item.cap_bytes)}")
+    return ", ".join(parts)
+
+
+def _doing(item: Interrupted) -> str:
+    if item.waits_for:
+        return f"waiting to start ({one_line(item.waits_for)})"
+    if item.cell_number is not None:
+        place = f" (line {item.line})" if item.line is not None else ""
+        return f"running code cell {item.cell_number}{place}"
+    if item.kernel_pid is None:
+        return "starting its kernel"
+    return "between cells or ending" if item.has_begun else "waiting for its kernel to be ready"

@@ -1,0 +1,159 @@
+"""Budgets and entries of a session, as they are looked up and kept while it runs."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_lecturecheck.budget.limits import LectureBudget, PlatformBudgets, Tolerance, closest_name
+from pytest_lecturecheck.config.options import Mode, SessionSettings
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.store.budget_file.files import load_folder
+from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
+from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, judge_profiled
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.session.closing import Closing
+
+_UNMATCHED_TOLD: Final = 3
+
+
+class Results:
+    """
+    What a session knows of budgets and has found out about lectures.
+
+    Args:
+        rootdir: pytest's rootdir.
+        settings: the session's settings.
+        platform: platform label.
+
+    Raises:
+        BudgetFileError: a budget file cannot be used.
+    """
+
+    def __init__(self, rootdir: Path, settings: SessionSettings, platform: str) -> None:
+        """Load all budget files; a fault in one stops the session before any kernel starts."""
+        self._rootdir = rootdir
+        self._settings = settings
+        self.platform = platform
+        self.budget_file = settings.budget_folder / f"{platform}.toml"
+        self._all: Mapping[str, PlatformBudgets] = load_folder(settings.budget_folder)
+        self._own = self._all.get(platform) or PlatformBudgets(platform=platform)
+        self.entries: list[Entry] = []
+        self._closing: Closing | None = None
+
+    # -- judging ------------------------------------------------------------------------------------------------------
+
+    def judge(self, run: Run, policy: Policy) -> Verdict:
+        """Judge a run as the session's mode asks."""
+        if run.is_profiled:
+            return judge_profiled(run)
+        if self._settings.mode is not Mode.RECORD:
+            return judge(run, self.budget_of(run), policy)
+        # A run that is made to be recorded is held against what a README declares, not against the old budget.
+        verdict = judge(run, None, replace(policy, strict=False))
+        if verdict.kind is not VerdictKind.NO_BUDGET:
+            return verdict
+        return replace(verdict, kind=VerdictKind.RECORDED, failed=False, headline="measured")
+
+    def budget_of(self, run: Run) -> LectureBudget | None:
+        """Give the budget that a run is held against."""
+        return self._own.find(run.lecture, run.variant)
+
+    def find_budget(self, lecture: str, variant: str = "") -> LectureBudget | None:
+        """Give what this platform has recorded for a lecture, or ``None``."""
+        return self._own.find(lecture, variant)
+
+    def known_platforms(self, lecture: str, variant: str = "") -> dict[str, float]:
+        """Give the highest footprint that other platforms recorded for a lecture, as context."""
+        known = {}
+        for label, budgets in self._all.items():
+            found = budgets.find(lecture, variant) if label != self.platform else None
+            memory = found.metrics.get(Metric.PEAK_FOOTPRINT) if found is not None else None
+            if memory is not None and (memory.seen or memory.limit is not None):
+                known[label] = max(memory.seen) if memory.seen else float(memory.limit or 0)
+        return known
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """Give the rule for limits: the settings' own, or that of the budget file."""
+        return self._settings.tolerance or self._own.tolerance
+
+    # -- transport ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def dump(entries: Iterable[Entry]) -> str:
+        """Pack entries into one text of plain JSON."""
+        packed = [
+            {"run": run_to_dict(entry.run), "verdict": verdict_to_dict(entry.verdict), "seconds": entry.seconds}
+            for entry in entries
+        ]
+        return json.dumps(packed)
+
+    def unpack(self, text: str) -> list[Entry]:
+        """Unpack what :meth:`dump` has packed."""
+        entries = []
+        for packed in json.loads(text):
+            run = run_from_dict(packed["run"])
+            verdict = verdict_from_dict(packed["verdict"])
+            budget = self.budget_of(run) if self._settings.mode is Mode.CHECK else None
+            entries.append(Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"]))
+        return entries
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Keep entries for the summary and the reports."""
+        self.entries.extend(entries)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self, machine: Machine) -> bool:
+        """
+        Write what was recorded, and the reports.
+
+        Returns:
+            Whether everything could be written; what could not is said in the summary.
+        """
+        return self._close().finish(machine)
+
+    def summary_lines(self, *, width: int, colour: bool, verbosity: int = 0, encoding: str | None = None) -> list[str]:
+        """Give the lines of the terminal summary."""
+        if not self.entries and self._closing is None:
+            return []
+        return self._close().summary_lines(width=width, colour=colour, verbosity=verbosity, encoding=encoding)
+
+    def unmatched_budgets(self) -> list[str]:
+        """Tell of budgets that no lecture is ever held against, because no file has their name."""
+        tried = {entry.run.lecture for entry in self.entries}
+        without = {entry.run.lecture for entry in self.entries if self.budget_of(entry.run) is None}
+        found = self._own.unmatched(lambda name: name in tried or self._is_file(name))
+        lines = []
+        for name in found[:_UNMATCHED_TOLD]:
+            closest = closest_name(name, without)
+            meant = f"; is it {closest!r}?" if closest else ""
+            lines.append(f"{self.budget_file.name} has a budget for {name!r}, and there is no such lecture{meant}")
+        rest = len(found) - _UNMATCHED_TOLD
+        return [*lines, f"and budgets for {rest} more that are not there"] if rest > 0 else lines
+
+    def _is_file(self, name: str) -> bool:
+        # Some systems write names with their accents apart.
+        try:
+            return any((self._rootdir / unicodedata.normalize(form, name)).is_file() for form in ("NFC", "NFD"))
+        except (OSError, ValueError):
+            return False
+
+    def _close(self) -> Closing:
+        if self._closing is None:
+            # Workers and sessions that only collect have no end to write.
+            from pytest_lecturecheck.session.closing import Closing  # noqa: PLC0415 - see above
+
+            self._closing = Closing(
+                self._rootdir, self._settings, self.platform, self.budget_file, self.entries, self.dump
+            )
+        return self._closing

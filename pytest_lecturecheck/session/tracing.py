@@ -1,0 +1,47 @@
+"""The run that a lecture over its limits is given once more, with a trace of the cells that made it so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.profile import ProfileFigures
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.verdict import VerdictKind
+
+_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.NOT_FITTING})
+
+
+def cells_over(entry: Entry) -> frozenset[int]:
+    """Give the cells that the verdict names for times and memory over their limits; of times the longest."""
+    if entry.run.outcome is not Outcome.COMPLETED or entry.run.is_profiled:
+        return frozenset()
+    compared = entry.verdict.comparisons
+    return frozenset(item.cell.number for item in compared if item.kind in _EXCEEDED and item.cell is not None)
+
+
+def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
+    """
+    Add what the traces of a second run say to the entry of the first, whose figures stay.
+
+    Args:
+        entry: the entry of the run that was over its limits.
+        traced: the run with traces.
+        seconds: time that the second run took.
+    """
+    profiles: Mapping[int, ProfileFigures] = {
+        cell.number: cell.profile for cell in traced.cells if cell.profile is not None
+    }
+    cells = tuple(
+        replace(cell, profile=profiles[cell.number]) if cell.number in profiles else cell for cell in entry.run.cells
+    )
+    findings = [item for item in traced.findings if item.kind is FindingKind.PROFILE]
+    if traced.outcome is not Outcome.COMPLETED:
+        at = traced.evidence.cell_number if traced.evidence is not None else None
+        message = f"the run that was made for the trace did not end well: {traced.outcome.value}"
+        findings.append(Finding(kind=FindingKind.PROFILE, message=message, cell_number=at))
+    run = replace(entry.run, cells=cells, findings=(*entry.run.findings, *findings))
+    return replace(entry, run=run, seconds=entry.seconds + seconds)

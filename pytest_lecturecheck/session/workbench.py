@@ -1,0 +1,315 @@
+"""
+Where the rooms meet: a lecture's file becomes runs and verdicts.
+
+Imported when the first lecture runs, not before: this is what makes nbclient, nbformat and psutil load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import zmq
+import zmq.asyncio
+
+from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
+from pytest_lecturecheck.kernel.run.cohort import WATCH_SECONDS, CohortEnd, run_cohort
+from pytest_lecturecheck.kernel.run.loop import KernelLoop
+from pytest_lecturecheck.kernel.run.ports import Ports, Progress, RunPlan, Tracing
+from pytest_lecturecheck.kernel.run.runner import nothing_to_run, run_lecture
+from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.model.cohort import CohortSpec
+from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
+from pytest_lecturecheck.model.lecture import Lecture
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.probe import Probe
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.probe import leftovers, oom
+from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
+from pytest_lecturecheck.probe.machine import available_memory, read_ulimit
+from pytest_lecturecheck.probe.memory import open_memory_probe
+from pytest_lecturecheck.probe.remote import RemoteProbe
+from pytest_lecturecheck.session.reaper import Warden
+from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.folder import make_own_folder
+
+_RECONNECT_MILLISECONDS: Final = 4
+"""libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""
+
+_NAME_CHARS: Final = 80
+
+
+def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
+    """Say where the traces of these cells go: into our own folder, under a name made of the lecture's."""
+    from pytest_lecturecheck.trace.reading import read_cell  # noqa: PLC0415 - few sessions trace
+
+    with contextlib.suppress(OSError):
+        # Said by the profiler, cell by cell.
+        make_own_folder(rootdir)
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture.name).strip("._")[-_NAME_CHARS:]
+    # Different names may look the same by now.
+    digest = hashlib.sha256(lecture.name.encode(errors="surrogatepass")).hexdigest()[:8]
+    folder = rootdir / OWN_FOLDER / "traces" / f"{name}-{digest}"
+    return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelJob:
+    """
+    What one kernel of a cohort has to do.
+
+    Attributes:
+        lecture: the lecture.
+        settings: its resolved settings.
+        environment: variables for its kernel only.
+        memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
+    """
+
+    lecture: Lecture
+    settings: RunSettings
+    environment: Mapping[str, str] = field(default_factory=dict)
+    memory_bytes: int | None = None
+
+
+class Workbench:
+    """
+    Runs lectures, one after the other.
+
+    Args:
+        platform: platform label of the session.
+        machine: the machine.
+        on_kernel: is told the process id of every kernel that starts; called on the kernels' thread.
+        on_progress: is told where a run stands; called on the kernels' thread.
+        on_wait: is called about twice a second on the calling thread while a lecture runs.
+        kernel_count: kernels that the session may run at once, or ``None``.
+        launcher: where kernels run.
+    """
+
+    def __init__(  # noqa: PLR0913 - all of it by keyword
+        self,
+        *,
+        platform: str,
+        machine: Machine,
+        on_kernel: Callable[[int], None],
+        on_progress: Callable[[Progress], None],
+        on_wait: Callable[[], None],
+        kernel_count: int | None = None,
+        launcher: Launcher = LOCAL,
+    ) -> None:
+        """Start nothing yet."""
+        self._kernel_count = kernel_count
+        self._platform = platform
+        self._machine = machine
+        self._loop = KernelLoop(on_wait)
+        self._context: zmq.asyncio.Context | None = None
+        self._gpus = open_gpu_monitor()
+        # On Windows a kernel's own watch over its parent is all there is.
+        self._warden = None if os.name == "nt" else Warden()
+
+        def open_probe(pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
+            on_kernel(pid)
+            return open_memory_probe(pid, run_token=token, read_group=read_group)
+
+        self._ports = Ports(
+            open_probe=open_probe,
+            open_device_probe=self._gpus.open_probe,
+            note_killed=self._gpus.note_killed,
+            find_marked=leftovers.find_marked,
+            list_shared_memory=leftovers.list_shared_memory,
+            find_mapped=leftovers.find_mapped,
+            remove_shared_memory=leftovers.remove_shared_memory,
+            oom_counters=lambda folder: oom.read_oom_counters(cap_folder=folder),
+            compare_oom=oom.compare_oom_counters,
+            read_kernel_log=lambda pids, since: oom.read_kernel_log(pids, since_seconds=since),
+            read_load_average=lambda: oom.read_load_average(core_count=machine.core_count),
+            warden=self._warden,
+            available_memory=available_memory,
+            on_progress=on_progress,
+            read_ulimit=read_ulimit,
+            launcher=launcher,
+            open_remote_probe=RemoteProbe,
+        )
+
+    def run(  # noqa: PLR0913 - one run has that many sides; all but four by keyword
+        self,
+        lecture: Lecture,
+        settings: RunSettings,
+        repeat: int,
+        environment: Mapping[str, str] | None = None,
+        *,
+        tracing: Tracing | None = None,
+        pass_fds: tuple[int, ...] = (),
+        memory_bytes: int | None = None,
+    ) -> Run:
+        """
+        Run ``lecture`` once and give the record.
+
+        Args:
+            lecture: the lecture.
+            settings: its resolved settings.
+            repeat: number of this run among the repetitions.
+            environment: variables for its kernel only.
+            tracing: cells to be traced, or ``None``.
+            pass_fds: descriptors that its kernel keeps as long as it lives.
+            memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
+        """
+        plan = RunPlan(
+            lecture=lecture,
+            settings=settings,
+            platform=self._platform,
+            machine=self._machine,
+            repeat=repeat,
+            environment=environment or {},
+            kernel_count=self._kernel_count,
+            pass_fds=pass_fds,
+            tracing=tracing,
+            memory_bytes=memory_bytes,
+        )
+        return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
+
+    def run_cohort(
+        self,
+        spec: CohortSpec,
+        jobs: Sequence[KernelJob],
+        *,
+        name: str,
+        repeat: int,
+        kernel_count: int,
+        pass_fds: tuple[int, ...] = (),
+    ) -> Run:
+        """
+        Run a cohort once and give the record of all its kernels.
+
+        Args:
+            spec: what runs at once.
+            jobs: what each kernel does, in the order of the spec.
+            name: name of the cohort, for progress.
+            repeat: number of this run among the repetitions.
+            kernel_count: kernels that may run at once, these and others.
+            pass_fds: descriptors that every kernel keeps as long as it lives.
+        """
+        plans = [
+            RunPlan(
+                lecture=job.lecture,
+                settings=job.settings,
+                platform=self._platform,
+                machine=self._machine,
+                repeat=repeat,
+                environment=job.environment,
+                kernel_count=kernel_count,
+                pass_fds=pass_fds,
+                memory_bytes=job.memory_bytes,
+                label=label,
+            )
+            for job, label in zip(jobs, member_labels(spec.lectures), strict=True)
+        ]
+        return _join(spec, self._loop.run(run_cohort(plans, self._ports, self._zmq(), name)))
+
+    def _zmq(self) -> zmq.asyncio.Context:
+        if self._context is None:
+            context = zmq.asyncio.Context()
+            context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+            # A full queue would drop output, and with it the message that a cell has ended.
+            context.setsockopt(zmq.RCVHWM, 0)
+            context.setsockopt(zmq.LINGER, 0)
+            self._context = context
+        return self._context
+
+    def close(self) -> None:
+        """Stop the loop and its sockets; safe to call twice."""
+        self._loop.close()
+        self._gpus.close()
+        if self._warden is not None:
+            self._warden.close()
+        if self._context is not None:
+            self._context.destroy(linger=0)
+            self._context = None
+
+
+def _join(spec: CohortSpec, end: CohortEnd) -> Run:
+    """Make one record of a cohort, in the time of its kernels' common start."""
+    starts = [item.first_cell_seconds for item in end.members if item.first_cell_seconds is not None]
+    first = min(starts, default=0.0)
+    runs = [
+        item.run
+        if item.first_cell_seconds is None
+        else replace(item.run, first_cell_seconds=round(item.first_cell_seconds - first, 6))
+        for item in end.members
+    ]
+    ends = [
+        item.origin_seconds + cell.ended_seconds
+        for item in end.members
+        for cell in item.run.cells
+        if cell.ended_seconds is not None
+    ]
+    began = first if end.opened_seconds is None else min(first, end.opened_seconds)
+    return join_runs(
+        spec,
+        runs,
+        wall_seconds=max(0.0, max(ends) - began) if starts and ends else None,
+        together=end.together,
+        interval_seconds=WATCH_SECONDS,
+        device_starts_seconds=[item.device_origin_seconds for item in end.members],
+    )
+
+
+def resolve_settings(
+    lecture: Lecture, *, command_line: RunSettings, file: RunSettings, book: RunSettings
+) -> RunSettings:
+    """Stack the layers of a lecture's settings by precedence."""
+    return lecture.settings.over(command_line).over(file).over(book).over(DEFAULTS)
+
+
+def unreadable_run(name: str, platform: str, machine: Machine, reason: str) -> Run:
+    """Give the record of a file that could not be read as a lecture."""
+    return Run(lecture=name, platform=platform, machine=machine, outcome=Outcome.UNREADABLE, reason=reason)
+
+
+def refused_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
+    """Give the record of a lecture that was not started, because the machine cannot hold it."""
+    return replace(skipped_run(lecture, platform, machine, reason), outcome=Outcome.REFUSED)
+
+
+def waiting_progress(lecture: Lecture, reason: str, seconds: float) -> Progress:
+    """Say that a lecture waits for room on the machine, and has for so long."""
+    return Progress(
+        lecture=lecture.name,
+        number=0,
+        total=len(lecture.cells),
+        elapsed_seconds=seconds,
+        snapshot=None,
+        waits_for=reason,
+    )
+
+
+def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
+    """Give the record of a lecture that is not run at all."""
+    return Run(
+        lecture=lecture.name,
+        platform=platform,
+        machine=machine,
+        outcome=Outcome.SKIPPED,
+        reason=reason,
+        findings=lecture.findings,
+    )
+
+
+__all__ = [
+    "KernelJob",
+    "Workbench",
+    "nothing_to_run",
+    "read_lecture",
+    "refused_run",
+    "resolve_settings",
+    "skipped_run",
+    "unreadable_run",
+    "waiting_progress",
+]

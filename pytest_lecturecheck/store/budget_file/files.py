@@ -1,0 +1,148 @@
+"""
+Keep budgets in files that people review: ``lecture-budgets/<platform>.toml``.
+
+The layout is described in ``docs/budget-files.md``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.budget.limits import PlatformBudgets
+from pytest_lecturecheck.errors import BudgetFileError, SettingsError
+from pytest_lecturecheck.model.platform import parse_platform_label
+from pytest_lecturecheck.store.atomic import write_text_atomically
+from pytest_lecturecheck.store.budget_file.reading import BudgetText, parse_budget_text
+
+FOLDER_NAME: Final = "lecture-budgets"
+"""The folder under pytest's rootdir where budget files live."""
+
+
+def budget_path(folder: Path, platform: str) -> Path:
+    """
+    Give the budget file of a platform.
+
+    Raises:
+        SettingsError: the label cannot be a file name.
+    """
+    return folder / f"{parse_platform_label(platform)}.toml"
+
+
+def load_budgets(path: Path) -> PlatformBudgets:
+    """
+    Read a budget file; one that is not there holds no budgets.
+
+    Raises:
+        BudgetFileError: the file cannot be read or has faults; all of them are listed, one line each.
+    """
+    text = _read(path)
+    platform = _platform_of(path)
+    return PlatformBudgets(platform=platform) if text is None else _parse(path, text).budgets
+
+
+def load_folder(folder: Path) -> dict[str, PlatformBudgets]:
+    """
+    Read the budget files of all platforms; a folder that is not there holds none.
+
+    Raises:
+        BudgetFileError: files that cannot be read or have faults; all faults of all files are listed, one line each.
+    """
+    budgets, faults = {}, []
+    for path in sorted(folder.glob("*.toml")):
+        if path.name.startswith("."):
+            continue
+        try:
+            budgets[path.stem] = load_budgets(path)
+        except BudgetFileError as error:
+            faults.append(str(error))
+    if faults:
+        raise BudgetFileError("\n".join(faults))
+    return budgets
+
+
+def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
+    """
+    Bring a budget file to what ``budgets`` say; only tables that differ are written anew.
+
+    Derived limits are written as the rules of ``budgets`` give them from the figures as printed. A file that already
+    says so is not touched.
+
+    Args:
+        path: the file, ``<platform>.toml``; folders are made as needed.
+        budgets: everything the file is to hold: an entry that is not in there is removed.
+
+    Returns:
+        Whether the file was written.
+
+    Raises:
+        BudgetFileError: the file as it stands has faults (it is not overwritten), is not the platform's own, or cannot
+            be written.
+    """
+    platform = _platform_of(path)
+    if platform != budgets.platform:
+        msg = f"{path}: budgets of {budgets.platform} do not belong here; expected {budgets.platform}.toml"
+        raise BudgetFileError(msg)
+    text = _read(path)
+    # Only a session that records writes.
+    from pytest_lecturecheck.store.budget_file import writing  # noqa: PLC0415 - see above
+
+    old = _parse(path, writing.head_text(platform, budgets.tolerance) if text is None else text)
+    new_text = writing.update_text(old, budgets)
+    if new_text == text:
+        return False
+    _check_faithful(path, new_text, budgets)
+    try:
+        write_text_atomically(path, new_text)
+    except OSError as error:
+        msg = f"{path}: cannot be written: {error.strerror or error}"
+        raise BudgetFileError(msg) from error
+    return True
+
+
+def _read(path: Path) -> str | None:
+    """Give the text with LF line ends, or ``None`` where there is no file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        msg = f"{path}: cannot be read: {error.strerror or error}"
+        raise BudgetFileError(msg) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        msg = f"{path} line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise BudgetFileError(msg) from error
+    text = text.replace("\r\n", "\n")
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _parse(path: Path, text: str) -> BudgetText:
+    return parse_budget_text(text, str(path), _platform_of(path))
+
+
+def _platform_of(path: Path) -> str:
+    try:
+        return parse_platform_label(path.stem)
+    except SettingsError as error:
+        msg = f"{path}: the file is to be named for its platform: {error}"
+        raise BudgetFileError(msg) from error
+
+
+def _check_faithful(path: Path, text: str, budgets: PlatformBudgets) -> None:
+    """Read back what is about to be written: a budget that does not survive must not replace the file."""
+    from pytest_lecturecheck.store.budget_file import writing  # noqa: PLC0415 - as in save_budgets
+
+    wanted = writing.with_normal_keys(budgets)
+    found = _parse(path, text).budgets
+    lost = [key for key in wanted.lectures if key not in found.lectures] + [
+        key
+        for key, entry in found.lectures.items()
+        if key not in wanted.lectures
+        or writing.describe_entry(entry, found.tolerance)
+        != writing.describe_entry(wanted.lectures[key], wanted.tolerance)
+    ]
+    if lost or found.tolerance != wanted.tolerance:
+        names = ", ".join(repr(lecture) for lecture, _ in lost) or "the rules"
+        msg = f"{path}: not written, because it would not read back as recorded: {names}"
+        raise BudgetFileError(msg)

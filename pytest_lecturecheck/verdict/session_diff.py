@@ -1,0 +1,269 @@
+"""Two sides held against each other, lecture by lecture: two sessions, or a session and a budget file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_lecturecheck.budget.limits import PlatformBudgets
+from pytest_lecturecheck.model.metric import Method, Metric, Unit
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.units import MIB, format_size
+from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession, Subject
+
+COMPARED: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE, Metric.COMPILE)
+_SLACK: Final = {Unit.BYTES: 16 * MIB, Unit.SECONDS: 1.0, Unit.COUNT: 0}
+"""A difference of no more is never held against anybody, whatever its ratio: 0.01 s may well become 0.03 s."""
+_SAME_MEMORY_FRACTION: Final = 0.01
+_ABSENT: Final = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideFigure:
+    """
+    The highest figure that a side has of a metric.
+
+    Attributes:
+        value: the figure.
+        method: how it was had, or ``None`` where that is not known.
+        is_shared: other lectures ran beside it, so that a time says little.
+    """
+
+    value: float
+    method: Method | None = None
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideLecture:
+    """
+    What a side knows of one lecture x variant.
+
+    Attributes:
+        figures: its figures by metric; empty where no run of it came to its end.
+        word: how it ended ("within", "died"), or "recorded" in a budget file.
+        machine: where it was measured, or ``None``.
+        software: with what, or ``None``.
+    """
+
+    figures: Mapping[Metric, SideFigure] = field(default_factory=dict)
+    word: str = ""
+    machine: Machine | None = None
+    software: Software | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two: its title for people, its platform, and its lectures."""
+
+    title: str
+    platform: str
+    lectures: Mapping[Subject, SideLecture]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """
+    One metric of one lecture on both sides.
+
+    Attributes:
+        metric: the quantity.
+        before: the first side's figure, or ``None``.
+        after: the second side's figure, or ``None``.
+        reason: why the two are not compared, or an empty string.
+        counts: whether the ratio says something of the lecture: times of different machines do not, nor times in
+            company.
+    """
+
+    metric: Metric
+    before: SideFigure | None
+    after: SideFigure | None
+    reason: str = ""
+    counts: bool = True
+
+    @property
+    def value(self) -> float | None:
+        """Give after / before, or ``None`` where the two are not compared."""
+        if self.before is None or self.after is None or self.reason or self.before.value <= 0:
+            return None
+        return self.after.value / self.before.value
+
+    def exceeds(self, most: float) -> bool:
+        """Tell whether it grew to more than ``most`` times what it was, by more than what differs by chance."""
+        if self.value is None or self.before is None or self.after is None or not self.counts:
+            return False
+        return self.value > most and self.after.value - self.before.value > _SLACK[self.metric.unit]
+
+    @property
+    def size(self) -> float:
+        """Give how much changed, in either direction; what differs by chance counts little."""
+        if self.value is None or self.before is None or self.after is None or self.value <= 0:
+            return 0.0
+        change = abs(math.log(self.value))
+        return change if abs(self.after.value - self.before.value) > _SLACK[self.metric.unit] else change / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One lecture x variant on both sides; a side is ``None`` where it does not know the lecture."""
+
+    subject: Subject
+    before: SideLecture | None
+    after: SideLecture | None
+    ratios: tuple[Ratio, ...] = ()
+
+    @property
+    def size(self) -> float:
+        """Give the largest change of its figures."""
+        return max((ratio.size for ratio in self.ratios), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Something that differs underneath: "CPU", "numpy", with what each side had."""
+
+    name: str
+    before: str
+    after: str
+
+
+def side_of_session(session: KeptSession, title: str) -> Side:
+    """Give a session as a side; of repeated runs the highest figures, as budgets hold them."""
+    by_subject: dict[Subject, list[KeptRun]] = {}
+    for kept in session.runs:
+        by_subject.setdefault(kept.subject, []).append(kept)
+    lectures = {subject: _lecture_of_runs(runs) for subject, runs in by_subject.items()}
+    return Side(title=title, platform=session.platform, lectures=lectures)
+
+
+def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
+    figures: dict[Metric, SideFigure] = {}
+    for kept in (kept for kept in runs if kept.speaks):
+        for metric in COMPARED:
+            found = kept.run.measured(metric)
+            if found is not None and (metric not in figures or found.value > figures[metric].value):
+                figures[metric] = SideFigure(value=found.value, method=found.method, is_shared=bool(kept.run.company))
+    said = next((kept for kept in runs if kept.verdict.failed), runs[-1])
+    return SideLecture(
+        figures=figures, word=said.verdict.kind.value, machine=said.run.machine, software=said.run.software
+    )
+
+
+def side_of_budgets(budgets: PlatformBudgets, title: str) -> Side:
+    """Give a budget file as a side: the figures that were seen when it was recorded, not its limits."""
+    lectures = {}
+    for subject, budget in budgets.lectures.items():
+        figures = {
+            metric: SideFigure(value=max(found.seen), method=found.method)
+            for metric in COMPARED
+            if (found := budget.metrics.get(metric)) is not None and found.seen
+        }
+        lectures[subject] = SideLecture(
+            figures=figures, word="recorded", machine=budget.machine, software=budget.software
+        )
+    return Side(title=title, platform=budgets.platform, lectures=lectures)
+
+
+def compare_sides(before: Side, after: Side) -> tuple[Pair, ...]:
+    """Pair the lectures of both sides: those that changed most first, then those that only one side has."""
+    pairs = [
+        _pair(subject, before.lectures.get(subject), after.lectures.get(subject))
+        for subject in {**before.lectures, **after.lectures}
+    ]
+    return tuple(sorted(pairs, key=lambda pair: (pair.before is None or pair.after is None, -pair.size, pair.subject)))
+
+
+def _pair(subject: Subject, before: SideLecture | None, after: SideLecture | None) -> Pair:
+    if before is None or after is None:
+        return Pair(subject=subject, before=before, after=after)
+    ratios = tuple(_ratio(metric, before, after) for metric in COMPARED)
+    return Pair(subject=subject, before=before, after=after, ratios=ratios)
+
+
+def _ratio(metric: Metric, before: SideLecture, after: SideLecture) -> Ratio:
+    first, second = before.figures.get(metric), after.figures.get(metric)
+    reason = ""
+    if first is not None and second is not None and first.method is not second.method:
+        # The machine's clock is the same clock; a lower bound and an exact figure are not the same quantity.
+        reason = f"{_word(first.method)} and {_word(second.method)}"
+    is_alone = not any(figure.is_shared for figure in (first, second) if figure is not None)
+    counts = metric.unit is not Unit.SECONDS or (is_alone and _time_class(before) == _time_class(after))
+    return Ratio(metric=metric, before=first, after=second, reason=reason, counts=counts)
+
+
+def _word(method: Method | None) -> str:
+    return method.value if method is not None else "of unknown method"
+
+
+def _time_class(side: SideLecture) -> object:
+    return side.machine.time_class if side.machine is not None else None
+
+
+def differences(before: Side, after: Side) -> tuple[Difference, ...]:
+    """
+    Give what differs underneath: the platform, the machine, then versions, for the lectures that both sides know.
+
+    What is equal is not told; what was not known on one side is no difference.
+    """
+    common = [subject for subject in before.lectures if subject in after.lectures]
+    sides = [[side.lectures[subject] for subject in common] for side in (before, after)]
+    platform = Difference(name="platform", before=before.platform, after=after.platform)
+    rows = [platform, *_machine_rows(*sides), *_software_rows(*sides)]
+    return tuple(row for row in rows if row.before and row.after and row.before != row.after)
+
+
+def _machine_rows(before: Iterable[SideLecture], after: Iterable[SideLecture]) -> Iterator[Difference]:
+    first = [side.machine for side in before if side.machine is not None]
+    second = [side.machine for side in after if side.machine is not None]
+    for name, text_of in _MACHINE_TEXTS.items():
+        yield Difference(name=name, before=_joined(map(text_of, first)), after=_joined(map(text_of, second)))
+    memory = [{machine.usable_memory_bytes for machine in machines} for machines in (first, second)]
+    if first and second and not _same_memory(*memory):
+        texts = [_joined(format_size(size) for size in sorted(sizes)) for sizes in memory]
+        yield Difference(name="memory", before=texts[0], after=texts[1])
+
+
+def _same_memory(first: set[int], second: set[int]) -> bool:
+    # Budget files keep four digits, and a machine's memory varies a little with what its firmware takes.
+    sizes = first | second
+    return max(sizes) - min(sizes) <= _SAME_MEMORY_FRACTION * max(sizes)
+
+
+_MACHINE_TEXTS: Final = {
+    "OS": lambda machine: machine.system,
+    "architecture": lambda machine: machine.architecture,
+    "CPU": lambda machine: machine.cpu,
+    "cores": lambda machine: str(machine.core_count),
+    "huge pages": lambda machine: machine.transparent_hugepages or "",
+    "GPUs": lambda machine: ", ".join(machine.accelerators) or "none",
+    "GPU driver": lambda machine: machine.driver or "",
+    "CUDA": lambda machine: machine.cuda or "",
+}
+
+
+def _software_rows(before: Iterable[SideLecture], after: Iterable[SideLecture]) -> Iterator[Difference]:
+    first = [side.software for side in before if side.software is not None]
+    second = [side.software for side in after if side.software is not None]
+    if not first or not second:
+        return
+    pythons = [_joined(software.python for software in side) for side in (first, second)]
+    yield Difference(name="Python", before=pythons[0], after=pythons[1])
+    libraries = [_joined(line for software in side for line in software.blas) for side in (first, second)]
+    yield Difference(name="BLAS", before=libraries[0], after=libraries[1])
+    versions = [_versions(side) for side in (first, second)]
+    for name in sorted({*versions[0], *versions[1]}):
+        yield Difference(name=name, before=versions[0].get(name, _ABSENT), after=versions[1].get(name, _ABSENT))
+
+
+def _versions(side: Iterable[Software]) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for software in side:
+        for name, version in software.packages.items():
+            found.setdefault(name, set()).add(version)
+    return {name: _joined(versions) for name, versions in found.items()}
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return " / ".join(sorted({text for text in texts if text}))
