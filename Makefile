@@ -1,5 +1,7 @@
 # make demo    run the lectures in fixtures/ against their recorded budgets
 # make test    run the test suite
+# make test-fast  the part of it that starts no kernel, under a minute on two idle cores
+# make test-explore  the properties again, with many random examples
 # make test-slurm  run the tests of the launcher for Slurm, on a Slurm of two nodes that is brought up here (as root)
 # make coverage  the same under coverage
 # make check   ruff, mypy for three systems, import-linter
@@ -12,7 +14,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slurm coverage check clean
+.PHONY: demo test test-fast test-explore test-slurm coverage check clean
 
 # The first of these that is new enough makes the environment; `make PYTHON=/path/to/python3 test` decides otherwise.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -41,6 +43,12 @@ demo: $(VENV)/.installed-fixtures
 # In order of the folders: acceptance, which takes longest, begins, and no long file is left to one worker at the end.
 test: $(VENV)/.installed-tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slurm" $(ARGS)
+
+test-fast: $(VENV)/.installed-tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not kernel and not slurm and not browser" $(ARGS)
+
+test-explore: $(VENV)/.installed-tests
+	LECTURECHECK_HYPOTHESIS=explore $(BIN)/python -m pytest -n 2 --dist load -m "hypothesis and not kernel" $(ARGS)
 
 test-slurm: $(VENV)/.installed-tests
 	@status=0; \

@@ -1,5 +1,6 @@
 """What holds for every test, whichever folder it is in; the lectures in fixtures/ run without the tests' packages."""
 
+import os
 import signal
 from importlib.util import find_spec
 
@@ -12,9 +13,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if find_spec("hypothesis") is not None:
     from hypothesis import HealthCheck, settings
 
-    # Nothing is timed here: a busy machine must not fail a property, nor slow examples of one.
-    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("untimed")
+    # Nothing is timed here: a busy machine must not fail a property, nor slow examples of one. A gate draws the same
+    # examples every time, so that it fails for a change and not by luck; `make test-explore` draws many new ones, and
+    # each failure that it finds becomes an explicit example of its test.
+    settings.register_profile(
+        "gate", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.register_profile(
+        "explore", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile(os.environ.get("LECTURECHECK_HYPOTHESIS", "gate"))
 
 
 @pytest.fixture(autouse=True)

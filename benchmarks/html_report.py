@@ -23,11 +23,11 @@ from pytest_lecturecheck.report.terminal.summary import cell_text, peak_and_limi
 from pytest_lecturecheck.units import format_duration
 
 # The browser's driver and the made-up entries are those of the tests.
-sys.path[:0] = [str(Path(__file__).parent.parent / "tests" / name) for name in ("report", ".")]
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from headless import Browser, find_browser  # noqa: E402 - the path comes first
-from made_entries import MACHINE, failed, over, within  # noqa: E402 - the path comes first
-from made_html import with_timeline  # noqa: E402 - the path comes first
+from support.headless import Browser, find_browser
+from support.made_entries import MACHINE, failed, over, within
+from support.made_html import with_timeline
 
 TURNS = 7
 CELLS = 40

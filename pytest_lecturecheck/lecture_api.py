@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_lecturecheck.model.figure import DISPLAY_ID, MIME_TYPE, MOST_WHOLE
+from pytest_lecturecheck.model.reported_value import DISPLAY_ID, MIME_TYPE, MOST_WHOLE
 
 _SHOWN_CHARS: Final = 100
 

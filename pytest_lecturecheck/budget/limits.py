@@ -113,7 +113,7 @@ class MetricBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FigureBudget:
+class ReportedValueBudget:
     """
     What is known and allowed for one figure that a lecture reports. Its limits are set by hand only.
 
@@ -182,7 +182,7 @@ class LectureBudget:
     lecture: str
     variant: str = DEFAULT_VARIANT
     metrics: Mapping[Metric, MetricBudget] = field(default_factory=dict)
-    figures: Mapping[str, FigureBudget] = field(default_factory=dict)
+    figures: Mapping[str, ReportedValueBudget] = field(default_factory=dict)
     run_count: int = 0
     recorded: dt.date | None = None
     heaviest: tuple[HeavyCell, ...] = ()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.budget.figure_recording import FigureChange, are_figures_noise, figure_changes, record_figures
 from pytest_lecturecheck.budget.limits import (
     LIMITED_BY_DEFAULT,
     HeavyCell,
@@ -16,6 +15,12 @@ from pytest_lecturecheck.budget.limits import (
     MetricBudget,
     PlatformBudgets,
     Tolerance,
+)
+from pytest_lecturecheck.budget.reported_value_recording import (
+    ReportedValueChange,
+    are_figures_noise,
+    figure_changes,
+    record_figures,
 )
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine
@@ -96,7 +101,7 @@ class BudgetChange:
         return f"{old_text} -> {new_text}{percent}"
 
 
-Change: TypeAlias = BudgetChange | FigureChange
+Change: TypeAlias = BudgetChange | ReportedValueChange
 
 
 def record(

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         LectureCheckError: a side cannot be read.
     """
     from pytest_lecturecheck.commands.session_lookup import has_colour, side_of  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.report.terminal.compare import exceeding, render_comparison  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.report.terminal.session_diff_table import exceeding, render_comparison  # noqa: PLC0415 - as above
 
     before, after = side_of(options, options.before), side_of(options, options.after)
     most: float | None = options.fail_over

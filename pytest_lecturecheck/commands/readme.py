@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         LectureCheckError: the session cannot be read, or has run nothing.
     """
     from pytest_lecturecheck.commands.session_lookup import entries_of, session_of  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.report.readme import render_readme  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.report.readme_paragraph import render_readme  # noqa: PLC0415 - as above
 
     session = session_of(options, options.run)
     entries = entries_of(session)

@@ -67,11 +67,11 @@ def _render(session: KeptSession, form: str) -> str:
     entries = entries_of(session)
     machine = next((kept.run.machine for kept in session.runs if kept.run.machine is not None), None)
     if form == ".md":
-        from pytest_lecturecheck.report.markdown import render_markdown  # noqa: PLC0415 - only for Markdown
+        from pytest_lecturecheck.report.markdown_report import render_markdown  # noqa: PLC0415 - only for Markdown
 
         return render_markdown(entries, platform=session.platform, machine=machine)
     if form == ".json":
-        from pytest_lecturecheck.report.json import render_json  # noqa: PLC0415 - only for JSON
+        from pytest_lecturecheck.report.json_report import render_json  # noqa: PLC0415 - only for JSON
 
         records = [_record(kept) for kept in session.runs]
         ended = session.ended.isoformat(timespec="seconds") if session.ended is not None else ""

@@ -13,8 +13,14 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.text import plain
 from pytest_lecturecheck.store.budget_file.files import FOLDER_NAME as BUDGET_FOLDER
 from pytest_lecturecheck.store.budget_file.files import load_budgets
-from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
-from pytest_lecturecheck.store.history import FOLDER_NAME, find_session, read_session, read_sessions, session_files
+from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.session_history import (
+    FOLDER_NAME,
+    find_session,
+    read_session,
+    read_sessions,
+    session_files,
+)
 from pytest_lecturecheck.verdict.kept_session import KeptSession
 from pytest_lecturecheck.verdict.session_diff import Side, side_of_budgets, side_of_session
 

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         LectureCheckError: no kept session has run such a lecture.
     """
     from pytest_lecturecheck.commands.session_lookup import has_colour, runs_folder, sessions_of  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.report.terminal.history import render_history  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.report.terminal.lecture_history import render_history  # noqa: PLC0415 - as above
 
     sessions = sessions_of(options)
     known = sorted({kept.run.lecture for session in sessions for kept in session.runs})

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_lecturecheck.config.options import SessionSettings, resolve
-from pytest_lecturecheck.config.slurm import ASSUMED_STEP_BYTES, sbatch_line, step_memory_bytes
+from pytest_lecturecheck.config.slurm_settings import ASSUMED_STEP_BYTES, sbatch_line, step_memory_bytes
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.model.settings import DEFAULTS

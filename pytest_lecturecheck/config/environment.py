@@ -61,7 +61,7 @@ class EnvironmentRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelPlace:
+class EnvironmentContext:
     """
     Where kernels run, as far as a profile depends on it.
 
@@ -79,7 +79,7 @@ class KernelPlace:
 
 
 def kernel_environment(
-    rules: EnvironmentRules, profile: str | None, gpu: GpuNeed | None, place: KernelPlace
+    rules: EnvironmentRules, profile: str | None, gpu: GpuNeed | None, place: EnvironmentContext
 ) -> dict[str, str]:
     """
     Give the variables for a lecture's kernel, by name.
@@ -105,7 +105,7 @@ def kernel_environment(
     return dict(sorted(found.items()))
 
 
-def _jax_ci(place: KernelPlace) -> dict[str, str]:
+def _jax_ci(place: EnvironmentContext) -> dict[str, str]:
     found = {"JAX_TRACEBACK_FILTERING": "off"}
     if place.cache_folder:
         found[CACHE_VARIABLE] = place.cache_folder

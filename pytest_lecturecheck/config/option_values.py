@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.config.environment import parse_environment, parse_profiles
-from pytest_lecturecheck.config.slurm import parse_slurm
+from pytest_lecturecheck.config.slurm_settings import parse_slurm
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.cohort import parse_cohorts, parse_concurrency
 from pytest_lecturecheck.model.platform import parse_platform_label

@@ -19,7 +19,7 @@ from pytest_lecturecheck.budget.limits import Tolerance
 from pytest_lecturecheck.config.environment import EnvironmentRules
 from pytest_lecturecheck.config.option_table import OPTIONS, Option
 from pytest_lecturecheck.config.option_values import READERS
-from pytest_lecturecheck.config.slurm import SlurmSettings
+from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.profile import TraceRequest

@@ -49,7 +49,7 @@ def machine_capacity(machine: Machine, devices: Sequence[Device], host_bytes: in
 
 
 @dataclass(slots=True, kw_only=True)
-class Held:
+class HeldLease:
     """
     What a lecture was given before it runs.
 
@@ -126,7 +126,7 @@ class _Waiting:
         return False
 
 
-class LeaseDesk:
+class LeaseBroker:
     """
     Takes leases for the lectures of one process.
 
@@ -185,7 +185,7 @@ class LeaseDesk:
         return found.alone(self.capacity) if self._takes_all else found
 
     @contextmanager
-    def hold(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Iterator[Held]:
+    def hold(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Iterator[HeldLease]:
         """
         Wait until there is room for a lecture, and hold it meanwhile; the lease lives on in processes that keep it.
 
@@ -194,37 +194,37 @@ class LeaseDesk:
             on_wait: is told what is waited for and for how long it has waited, whenever that changes and about twice a
                 second.
         """
-        held = self._acquire(demand, on_wait) if self._is_on else Held()
+        held = self._acquire(demand, on_wait) if self._is_on else HeldLease()
         try:
             yield held
         finally:
             if held.lease is not None:
                 held.lease.release()
 
-    def _acquire(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Held:
+    def _acquire(self, demand: Demand, on_wait: Callable[[str, float], None]) -> HeldLease:
         waiting = _Waiting(on_wait)
         try:
             ledger = self._open()
             found = ledger.acquire(demand, on_wait=waiting.note, should_stop=waiting.look)
             if found is not None and not isinstance(found, NeverFits):
                 # Where a scheduler gives room, who runs beside whom is its matter.
-                return Held(lease=found, _ledger=None if self._has_queue else ledger)
+                return HeldLease(lease=found, _ledger=None if self._has_queue else ledger)
             if isinstance(found, NeverFits) and self._is_strict:
-                return Held(refusal=found.reason)
+                return HeldLease(refusal=found.reason)
             reason = found.reason if isinstance(found, NeverFits) else ""
             alone = ledger.acquire(demand.alone(self.capacity), on_wait=waiting.note, should_stop=waiting.look)
         except LeaseError as exc:
             # Two sessions at once may then take more than there is; that is no reason to run nothing.
             self._is_on = False
-            return Held(warning=f"lectures at once do not wait for each other: {exc}")
+            return HeldLease(warning=f"lectures at once do not wait for each other: {exc}")
         lease = None if isinstance(alone, NeverFits) else alone
-        return Held(lease=lease, warning=f"it runs alone: {reason}", _ledger=ledger)
+        return HeldLease(lease=lease, warning=f"it runs alone: {reason}", _ledger=ledger)
 
     def _open(self) -> Ledger:
         if self._ledger is None:
             # Nobody takes a lease who only collects, or hands lectures to workers.
-            from pytest_lecturecheck.lease.folder import default_folder  # noqa: PLC0415 - see above
             from pytest_lecturecheck.lease.ledger import Ledger  # noqa: PLC0415 - see above
+            from pytest_lecturecheck.lease.private_folder import default_folder  # noqa: PLC0415 - see above
 
             self._ledger = Ledger(default_folder(os.environ), self.capacity)
         return self._ledger

@@ -32,7 +32,7 @@ from pytest_lecturecheck.lease.admission import (
 from pytest_lecturecheck.lease.ledger_files import (
     LOCK_SECONDS,
     TICKET,
-    Desk,
+    LedgerFiles,
     Record,
     WaitingTicket,
     open_desk,
@@ -121,7 +121,7 @@ class _Place:
         self.rank = 0
         self.descriptor: int | None = None
 
-    def keep(self, desk: Desk) -> None:
+    def keep(self, desk: LedgerFiles) -> None:
         """Write the ticket where it is not there (any more), or show that its owner still looks."""
         if self.descriptor is not None:
             if desk.beat(self.name, self.descriptor):
@@ -130,7 +130,7 @@ class _Place:
             self.descriptor = None
         self.name, self.descriptor = desk.add_ticket(self.ticket)
 
-    def leave(self, desk: Desk) -> None:
+    def leave(self, desk: LedgerFiles) -> None:
         """Give the place up."""
         if self.descriptor is not None:
             descriptor, self.descriptor = self.descriptor, None
@@ -142,7 +142,7 @@ class Ledger:
     The ledger of this user on this machine.
 
     Args:
-        folder: where it lies (:func:`~pytest_lecturecheck.lease.folder.default_folder`).
+        folder: where it lies (:func:`~pytest_lecturecheck.lease.private_folder.default_folder`).
         capacity: what all runs together may take, as this session sees it.
         lock_seconds: how long to wait for other processes that look or change, which takes them milliseconds.
         stale_seconds: see :data:`STALE_SECONDS`.
@@ -242,7 +242,7 @@ class Ledger:
             desk.leases()
 
     @contextlib.contextmanager
-    def _desk(self) -> Iterator[Desk]:
+    def _desk(self) -> Iterator[LedgerFiles]:
         try:
             with open_desk(self.folder, self._known, lock_seconds=self._lock_seconds) as desk:
                 yield desk
@@ -264,7 +264,7 @@ class Ledger:
                     raise
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
-    def _decide(self, desk: Desk, demand: Demand, place: _Place | None) -> Lease | Waits | NeverFits:
+    def _decide(self, desk: LedgerFiles, demand: Demand, place: _Place | None) -> Lease | Waits | NeverFits:
         held = self._holdings(desk)
         tickets = desk.tickets()
         count = desk.admission_count()
@@ -282,7 +282,7 @@ class Ledger:
             place.rank = list(tickets).index(place.name) if place.name in tickets else len(tickets)
         return answer
 
-    def _grant(self, desk: Desk, demand: Demand, held: Mapping[str, Holding]) -> Lease:
+    def _grant(self, desk: LedgerFiles, demand: Demand, held: Mapping[str, Holding]) -> Lease:
         started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         holding = Holding(demand=demand, pid=os.getpid(), started=started)
         name, descriptor, number = desk.add_lease(holding, tuple(held))
@@ -291,7 +291,7 @@ class Ledger:
         self._own[name] = lease
         return lease
 
-    def _holdings(self, desk: Desk) -> dict[str, Holding]:
+    def _holdings(self, desk: LedgerFiles) -> dict[str, Holding]:
         # Own leases count even when somebody removed the folder; those of others are then unknown.
         own = {name: lease.holding for name, lease in self._own.items() if not lease.is_released}
         return {**own, **desk.leases()}

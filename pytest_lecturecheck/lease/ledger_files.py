@@ -22,8 +22,8 @@ from typing import Final, TypeAlias
 
 from pytest_lecturecheck.errors import LeaseError
 from pytest_lecturecheck.lease.admission import Holding
-from pytest_lecturecheck.lease.folder import make_private_folder
 from pytest_lecturecheck.lease.locking import CREATE_FLAGS, PRIVATE_MODE, READ_FLAGS, is_same_file, try_lock
+from pytest_lecturecheck.lease.private_folder import make_private_folder
 from pytest_lecturecheck.lease.records import (
     Admission,
     Ticket,
@@ -68,7 +68,7 @@ class WaitingTicket:
 
 
 @contextlib.contextmanager
-def open_desk(folder: Path, known: dict[str, Record], *, lock_seconds: float = LOCK_SECONDS) -> Iterator[Desk]:
+def open_desk(folder: Path, known: dict[str, Record], *, lock_seconds: float = LOCK_SECONDS) -> Iterator[LedgerFiles]:
     """
     Enter the critical section of a folder; one process and one thread at a time are in it.
 
@@ -82,7 +82,7 @@ def open_desk(folder: Path, known: dict[str, Record], *, lock_seconds: float = L
     """
     descriptor = _enter(folder, time.monotonic() + lock_seconds, lock_seconds)
     try:
-        yield Desk(folder, known)
+        yield LedgerFiles(folder, known)
     finally:
         os.close(descriptor)
 
@@ -139,7 +139,7 @@ def read_bell(folder: Path) -> int:
         return 0
 
 
-class Desk:
+class LedgerFiles:
     """What may be done inside the critical section; made by :func:`open_desk`."""
 
     def __init__(self, folder: Path, known: dict[str, Record]) -> None:

@@ -198,7 +198,7 @@ def read_own_settings(
     Raises:
         LectureReadError: unknown keys in ``lecturecheck``, values of the wrong kind; all faults, a line for each.
     """
-    reader = _Reader(metadata, name=name, where=where, key_lines=key_lines)
+    reader = _SettingsReader(metadata, name=name, where=where, key_lines=key_lines)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for attribute, value, origin in reader.statements():
@@ -208,7 +208,7 @@ def read_own_settings(
     return RunSettings(**values, origins=origins)
 
 
-class _Reader:
+class _SettingsReader:
     def __init__(self, metadata: Mapping[str, Any], *, name: str, where: str, key_lines: Mapping[str, int]) -> None:
         self._metadata = metadata
         self._name = name

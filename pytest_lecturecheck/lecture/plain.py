@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_lecturecheck.lecture.text import without_surrogates
+from pytest_lecturecheck.lecture.source_text import without_surrogates
 
 MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 60

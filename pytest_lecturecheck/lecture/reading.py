@@ -9,9 +9,9 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation
 from pytest_lecturecheck.lecture.own_settings import parse_tags, read_own_settings
-from pytest_lecturecheck.lecture.text import read_text
+from pytest_lecturecheck.lecture.source_text import read_text
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
 
@@ -110,7 +110,7 @@ def _cells(parsed: Parsed) -> Iterator[Cell]:
         yield _cell(index, number, cell, place)
 
 
-def _cell(index: int, number: int, cell: Any, place: Place) -> Cell:
+def _cell(index: int, number: int, cell: Any, place: SourceLocation) -> Cell:
     tags = parse_tags(cell.metadata.get("tags"))
     marks = {match["mark"] for match in _NBVAL_MARK.finditer(cell.source)}
     skip_reason = next((f"tag {tag}" for tag in _SKIP_TAGS if tag in tags), "")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
-from pytest_lecturecheck.model.figure import Figure
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading
-from pytest_lecturecheck.model.profile import ProfileFigures
+from pytest_lecturecheck.model.profile import ProfileSummary
+from pytest_lecturecheck.model.reported_value import ReportedValue
 
 
 class CellStatus(StrEnum):
@@ -81,10 +81,10 @@ class CellRun:
     start_footprint_bytes: int | None = None
     error: CellError | None = None
     output_extract: str = ""
-    allocators: tuple[AllocatorFigures, ...] = ()
-    compilation: CompileFigures | None = None
-    figures: tuple[Figure, ...] = ()
-    profile: ProfileFigures | None = None
+    allocators: tuple[AllocatorUsage, ...] = ()
+    compilation: CompileTimes | None = None
+    figures: tuple[ReportedValue, ...] = ()
+    profile: ProfileSummary | None = None
     started_seconds: float | None = None
     ended_seconds: float | None = None
     opening_line: int | None = None

@@ -133,7 +133,7 @@ class DeviceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AllocatorFigures:
+class AllocatorUsage:
     """
     What an allocator inside the kernel says about one device, at one moment.
 
@@ -159,7 +159,7 @@ class AllocatorFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompileFigures:
+class CompileTimes:
     """
     What JAX's compiler took in one cell, from ``jax.monitoring``.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_lecturecheck.model.cell_run import CellError
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures, DeviceUse
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, DeviceUse
 
 
 class OomScope(StrEnum):
@@ -157,8 +157,8 @@ class Evidence:
     core_count: int | None = None
     shadowing_files: tuple[str, ...] = ()
     devices: tuple[DeviceUse, ...] = ()
-    allocators: tuple[AllocatorFigures, ...] = ()
-    compilation: CompileFigures | None = None
+    allocators: tuple[AllocatorUsage, ...] = ()
+    compilation: CompileTimes | None = None
     stack: tuple[str, ...] = ()
     session_kernel_count: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

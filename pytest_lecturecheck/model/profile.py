@@ -105,7 +105,7 @@ class DeviceProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileFigures:
+class ProfileSummary:
     """
     One traced cell.
 

@@ -11,10 +11,10 @@ from typing import Final
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.device import DeviceUse
 from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
-from pytest_lecturecheck.model.figure import Figure
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.reported_value import ReportedValue
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT, title_of
 
@@ -118,7 +118,7 @@ class Run:
         return reading if isinstance(reading, Measurement) else None
 
     @property
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, ReportedValue]:
         """Give the figures that the lecture reported, by name; of several reports of one name the last one."""
         return {figure.name: figure for cell in self.cells for figure in cell.figures}
 

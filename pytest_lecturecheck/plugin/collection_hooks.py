@@ -13,8 +13,8 @@ from pytest_lecturecheck.lease.admission import Capacity
 from pytest_lecturecheck.lease.broker import plan_order
 from pytest_lecturecheck.plugin import xdist as scheduling
 from pytest_lecturecheck.plugin.nodes import LectureFile, LectureItem, harmless_id
-from pytest_lecturecheck.session.arguments import Arguments
-from pytest_lecturecheck.session.collection import Collection
+from pytest_lecturecheck.session.collection import LectureCollection
+from pytest_lecturecheck.session.pytest_arguments import Arguments
 from pytest_lecturecheck.session.results import Results
 
 
@@ -30,7 +30,7 @@ class CollectionHooks:
     """
 
     def __init__(
-        self, collection: Collection, arguments: Arguments, results: Results, capacity: Capacity | None
+        self, collection: LectureCollection, arguments: Arguments, results: Results, capacity: Capacity | None
     ) -> None:
         """Hold what the hooks need."""
         self._collection = collection

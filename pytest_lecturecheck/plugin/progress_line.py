@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.terminal.progress import Progress, render_live
+from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_live
 from pytest_lecturecheck.session.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kernel.run.ports import Progress as RunProgress
+    from pytest_lecturecheck.kernel.run.ports import RunProgress
 
 _SAVE: Final = "\x1b7"
 _RESTORE: Final = "\x1b8"
@@ -24,10 +24,10 @@ _LEAST_COLUMNS: Final = 30
 _STALE_SECONDS: Final = 5.0
 
 
-def state_of(progress: RunProgress) -> Progress:
+def state_of(progress: RunProgress) -> ShownProgress:
     """Turn what the runner says into what the line shows."""
     snapshot = progress.snapshot
-    return Progress(
+    return ShownProgress(
         name=progress.lecture,
         cell=progress.number,
         total=progress.total,
@@ -50,13 +50,13 @@ class LiveLine:
     def __init__(self, config: pytest.Config) -> None:
         """Find out whether there is a terminal to write to."""
         self._config = config
-        self._states: dict[str, tuple[float, Progress]] = {}
+        self._states: dict[str, tuple[float, ShownProgress]] = {}
         reporter = config.pluginmanager.getplugin("terminalreporter")
         shows = reporter is not None and config.get_verbosity() >= 0 and _is_terminal(reporter)
         self._reporter = reporter if shows else None
         self._shown = False
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: ShownProgress) -> None:
         """Remember where a lecture stands."""
         self._states[progress.name] = (time.monotonic(), progress)
 
@@ -64,7 +64,7 @@ class LiveLine:
         """Take a worker's message and show it at once; called on a thread of execnet."""
         if not isinstance(text, str):
             return
-        self.note(Progress(**json.loads(text)))
+        self.note(ShownProgress(**json.loads(text)))
         self.show()
 
     def end(self, entry: Entry) -> None:
@@ -120,14 +120,14 @@ class LogLines:
         self._guarded = guarded
         self._heartbeat = Heartbeat(self._write, interval_seconds=interval_seconds, clock=time.monotonic)
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: ShownProgress) -> None:
         """Remember where a lecture stands."""
         self._heartbeat.note(progress)
 
     def note_text(self, text: object) -> None:
         """Take a worker's message; called on a thread of execnet."""
         if isinstance(text, str):
-            self.note(Progress(**json.loads(text)))
+            self.note(ShownProgress(**json.loads(text)))
             self.show()
 
     def show(self) -> None:

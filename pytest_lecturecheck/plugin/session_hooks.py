@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_lecturecheck.config.environment import KernelPlace
+from pytest_lecturecheck.config.environment import EnvironmentContext
 from pytest_lecturecheck.config.options import Mode, SessionSettings
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.lease.admission import Capacity
-from pytest_lecturecheck.lease.broker import LeaseDesk, is_covered, machine_capacity, read_capacity
+from pytest_lecturecheck.lease.broker import LeaseBroker, is_covered, machine_capacity, read_capacity
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.settings import ItemLimit
 from pytest_lecturecheck.plugin import xdist as scheduling
@@ -24,30 +24,30 @@ from pytest_lecturecheck.plugin.nodes import LectureItem, entry_key
 from pytest_lecturecheck.plugin.progress_line import LiveLine, LogLines, encoding_of, open_live, state_of
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators
 from pytest_lecturecheck.probe.machine import detect_machine
-from pytest_lecturecheck.report import junit
+from pytest_lecturecheck.report import junit_properties as junit
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal import progress as terminal
 from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared
-from pytest_lecturecheck.session.arguments import Arguments, read_arguments
 from pytest_lecturecheck.session.cohort_runner import CohortRunner
-from pytest_lecturecheck.session.collection import Collection
+from pytest_lecturecheck.session.collection import LectureCollection
 from pytest_lecturecheck.session.failure_memory import FailureMemory, is_ci
-from pytest_lecturecheck.session.github import GitHub, guard_for, guard_longrepr
+from pytest_lecturecheck.session.github_actions import GitHub, guard_for, guard_longrepr
 from pytest_lecturecheck.session.journal_writer import (
-    Chronicle,
+    JournalWriter,
     find_worker,
     lost_run,
     tell_interrupted,
     tell_worker,
     try_folder,
 )
-from pytest_lecturecheck.session.lecture_runner import Site
+from pytest_lecturecheck.session.lecture_runner import RuntimeContext
+from pytest_lecturecheck.session.pytest_arguments import Arguments, read_arguments
 from pytest_lecturecheck.session.results import Results
-from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.verdict import Policy
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kernel.run.ports import Progress as RunProgress
+    from pytest_lecturecheck.kernel.run.ports import RunProgress
     from pytest_lecturecheck.model.lecture import Lecture
 
 _DEFAULT_WIDTH: Final = 100
@@ -86,13 +86,13 @@ class LectureCheckSession:
         self.results = results
         self.memory = memory
         mark, worker = scheduling.worker_identity(config)
-        self.chronicle = Chronicle(config.rootpath, session=mark, worker=worker)
+        self.chronicle = JournalWriter(config.rootpath, session=mark, worker=worker)
         self._github = GitHub(os.environ, config.rootpath, is_on=settings.github)
         self._guard = guard_for(os.environ)
         self._told: list[str] = []
         self._crashes: list[str] = []
         self._said: set[str] = set()
-        self._running: dict[str, terminal.Progress] = {}
+        self._running: dict[str, terminal.ShownProgress] = {}
         self.platform = results.platform
         self.machine: Machine = detect_machine(
             accelerators=accelerators.names, driver=accelerators.driver, cuda=accelerators.cuda
@@ -101,7 +101,7 @@ class LectureCheckSession:
             self._told.append(
                 f"the GPU cannot be used here: {accelerators.reason}; lectures run as on a machine without one"
             )
-        self.leases = LeaseDesk(
+        self.leases = LeaseBroker(
             machine_capacity(self.machine, accelerators.devices, settings.capacity_bytes),
             worker_count=scheduling.kernel_count(config),
             is_on=settings.takes_leases and not is_covered(os.environ),
@@ -111,7 +111,7 @@ class LectureCheckSession:
         )
         self._orders = scheduling.orders_from_controller(config)
         self.arguments = self._read_arguments()
-        self.collection = Collection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
+        self.collection = LectureCollection(config.rootpath, settings, self.arguments, config.invocation_params.dir)
         self._send = scheduling.progress_sender(config)
         self._live: LiveLine | LogLines | None = None
         self._waiting: dict[str, list[Entry]] = {}
@@ -123,13 +123,13 @@ class LectureCheckSession:
             memory=memory,
             collection=self.collection,
         )
-        place = KernelPlace(
+        place = EnvironmentContext(
             kernel_count=scheduling.kernel_count(config),
             device_bytes=accelerators.smallest_bytes,
             cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
         )
         self.runner.attach(
-            Site(
+            RuntimeContext(
                 machine=self.machine,
                 devices=accelerators.devices,
                 place=place,
@@ -245,7 +245,7 @@ class LectureCheckSession:
     def note_worker_progress(self, text: object) -> None:
         """Take a worker's progress; called on a thread of execnet."""
         if isinstance(text, str):
-            state = terminal.Progress(**json.loads(text))
+            state = terminal.ShownProgress(**json.loads(text))
             self._running[state.name] = state
         if self._live is not None:
             self._live.note_text(text)

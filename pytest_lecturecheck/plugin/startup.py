@@ -9,9 +9,9 @@ import pytest
 from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.config.options import Mode, SessionSettings, read_command_line, resolve
 from pytest_lecturecheck.errors import LectureCheckError, SettingsError
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.launcher_choice import merge_launchers, open_launcher
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
 from pytest_lecturecheck.plugin import hookspecs
 from pytest_lecturecheck.plugin import xdist as scheduling
 from pytest_lecturecheck.plugin.collection_hooks import CollectionHooks
@@ -22,7 +22,7 @@ from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_platform
 from pytest_lecturecheck.session.failure_memory import FailureMemory, is_ci
 from pytest_lecturecheck.session.results import Results
-from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.writable import explain_unwritable
 
 
@@ -54,7 +54,7 @@ def register(config: pytest.Config) -> None:
     hooks = CollectionHooks(session.collection, session.arguments, results, session.planned_capacity)
     config.pluginmanager.register(hooks, f"{SESSION_PLUGIN}_collection")
     if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
-        doors = scheduling.WorkerOrders(session.orders, session.note_worker_progress, session.note_worker_crash)
+        doors = scheduling.WorkerHooks(session.orders, session.note_worker_progress, session.note_worker_crash)
         config.pluginmanager.register(doors)
 
 

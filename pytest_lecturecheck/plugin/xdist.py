@@ -62,7 +62,7 @@ def progress_sender(config: pytest.Config) -> Callable[[str], None] | None:
     return send
 
 
-class WorkerOrders:
+class WorkerHooks:
     """
     Controller-side hooks of xdist.
 

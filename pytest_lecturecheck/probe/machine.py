@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.model.platform import Machine, platform_label
-from pytest_lecturecheck.probe.limits import (
+from pytest_lecturecheck.probe.memory_limits import (
     MemoryLimit,
     cgroup_memory_limits,
     cpu_quota_cores,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.model.evidence import OomKill, OomScope
-from pytest_lecturecheck.probe.limits import group_folders, read_number, read_text
+from pytest_lecturecheck.probe.memory_limits import group_folders, read_number, read_text
 
 _ROOT: Final = Path("/")
 _GROUPS: Final = Path("sys/fs/cgroup")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileSummary
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.text import cut_line, one_line
 from pytest_lecturecheck.units import format_duration
@@ -42,7 +42,7 @@ def _place(entry: Entry, cell: CellRun) -> str:
     return f"{entry.name}: code cell {cell.number}{line}"
 
 
-def profile_lines(cell: CellRun, profile: ProfileFigures) -> Iterator[str]:
+def profile_lines(cell: CellRun, profile: ProfileSummary) -> Iterator[str]:
     """Give one line for each device of a traced cell."""
     ending = f"; trace: {profile.trace}" if profile.trace else ""
     if profile.is_cut:
@@ -71,7 +71,7 @@ def device_text(device: DeviceProfile) -> str:
     )
 
 
-def _beside(cell: CellRun, profile: ProfileFigures, device: DeviceProfile) -> str:
+def _beside(cell: CellRun, profile: ProfileSummary, device: DeviceProfile) -> str:
     """Say what else the cell's time went into."""
     whole, parts = profile.cell_seconds, []
     if whole is not None and device.span_seconds < (1 - _COMPILING_FRACTION) * whole:

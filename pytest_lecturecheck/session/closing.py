@@ -17,16 +17,16 @@ from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.json import render_json
+from pytest_lecturecheck.report.json_report import render_json
 from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.store.atomic import locked, write_text_atomically
 from pytest_lecturecheck.store.budget_file.files import load_budgets, save_budgets
-from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
-from pytest_lecturecheck.store.folder import make_own_folder
 from pytest_lecturecheck.store.git_commit import read_commit
-from pytest_lecturecheck.store.history import DEFAULT_KEEP, FOLDER_NAME, keep_session, with_short_timelines
+from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.own_folder import make_own_folder
 from pytest_lecturecheck.store.path_redaction import hide_places
 from pytest_lecturecheck.store.runs import budget_to_dict
+from pytest_lecturecheck.store.session_history import DEFAULT_KEEP, FOLDER_NAME, keep_session, with_short_timelines
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.budget.recording import Change
@@ -142,7 +142,7 @@ class Closing:
         elif path.suffix.lower() == ".json":
             text = self._document(self._entries)
         else:
-            from pytest_lecturecheck.report.markdown import render_markdown  # noqa: PLC0415 - as above
+            from pytest_lecturecheck.report.markdown_report import render_markdown  # noqa: PLC0415 - as above
 
             text = render_markdown(self._entries, platform=self._platform, machine=machine)
         write_text_atomically(path, text)

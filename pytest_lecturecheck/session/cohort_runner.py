@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pytest_lecturecheck.config.environment import kernel_environment
 from pytest_lecturecheck.config.options import Mode
-from pytest_lecturecheck.config.slurm import step_memory_bytes
+from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.lease.broker import Held
+from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.cohort import CohortSpec, repeat_lecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Run
@@ -26,7 +26,7 @@ from pytest_lecturecheck.verdict import Policy, VerdictKind
 from pytest_lecturecheck.verdict.cohorts import judge_members
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.config.environment import KernelPlace
+    from pytest_lecturecheck.config.environment import EnvironmentContext
     from pytest_lecturecheck.model.lecture import Lecture
     from pytest_lecturecheck.session.fingerprint import Fingerprint
     from pytest_lecturecheck.session.workbench import KernelJob
@@ -139,7 +139,7 @@ class CohortRunner(LectureRunner):
         """Give how many kernels may run at once while the cohort does: without leases, those of other workers too."""
         return spec.kernel_count + (0 if self._leases.is_on else self._place.kernel_count - 1)
 
-    def _part(self, lecture: Lecture, limit: ItemLimit | None, place: KernelPlace) -> _Part:
+    def _part(self, lecture: Lecture, limit: ItemLimit | None, place: EnvironmentContext) -> _Part:
         settings = under(limit, limit.seconds if limit is not None else 0.0, self._settings_of(lecture))
         environment = kernel_environment(self._settings.environment, settings.env_profile, settings.gpu, place)
         lecture = self._with_gpu_hint(lecture, settings)
@@ -149,7 +149,7 @@ class CohortRunner(LectureRunner):
         found = [self._fingerprint(part.lecture, part.settings, part.environment) for part in parts.values()]
         return [state for state in found if state is not None]
 
-    def _run_repeats(self, cohort: _Cohort, held: Held, states: Sequence[Fingerprint]) -> Iterator[Entry]:
+    def _run_repeats(self, cohort: _Cohort, held: HeldLease, states: Sequence[Fingerprint]) -> Iterator[Entry]:
         limit = cohort.limit
         deadline = time.monotonic() + limit.seconds if limit is not None else None
         for repeat in range(1, self._settings.run_count + 1):
@@ -161,7 +161,7 @@ class CohortRunner(LectureRunner):
             if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
                 break
 
-    def _run_cohort_once(self, cohort: _Cohort, held: Held, repeat: int, left: float | None) -> Entry:
+    def _run_cohort_once(self, cohort: _Cohort, held: HeldLease, repeat: int, left: float | None) -> Entry:
         began = time.perf_counter()
         run = self._run_kernels(cohort, held, repeat, left)
         policy = Policy(
@@ -173,7 +173,7 @@ class CohortRunner(LectureRunner):
         budget = self._results.budget_of(run) if self._settings.mode is Mode.CHECK else None
         return Entry(run=run, verdict=verdict, budget=budget, seconds=time.perf_counter() - began)
 
-    def _run_kernels(self, cohort: _Cohort, held: Held, repeat: int, left: float | None) -> Run:
+    def _run_kernels(self, cohort: _Cohort, held: HeldLease, repeat: int, left: float | None) -> Run:
         spec = cohort.spec
         jobs = [self._job(cohort.parts[name], cohort.limit, left) for name in spec.lectures]
         largest = max((part.lecture for part in cohort.parts.values()), key=lambda lecture: len(lecture.cells))

@@ -18,11 +18,11 @@ from pytest_lecturecheck.lecture.selection import (
     says_at_ends,
 )
 from pytest_lecturecheck.model.settings import RunSettings
-from pytest_lecturecheck.session.arguments import Arguments
 from pytest_lecturecheck.session.library_path import library_path
+from pytest_lecturecheck.session.pytest_arguments import Arguments
 
 
-class Collection:
+class LectureCollection:
     """
     Decides about paths during collection and remembers what it found out about folders.
 

@@ -25,7 +25,7 @@ from pytest_lecturecheck.store.failures import (
     set_aside,
     subject_of,
 )
-from pytest_lecturecheck.store.folder import NAME, make_own_folder
+from pytest_lecturecheck.store.own_folder import NAME, make_own_folder
 from pytest_lecturecheck.store.runs import StoredRun
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 

@@ -1,5 +1,5 @@
 """
-Progress as lines of a log: where a lecture starts and ends, and now and then where it stands.
+ShownProgress as lines of a log: where a lecture starts and ends, and now and then where it stands.
 
 For logs of machines that may be lost: the last line then tells which cell was running, for how long, and how much
 memory it had. Pure but for the clock and the function that writes, which are given.
@@ -15,7 +15,7 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.terminal.progress import Progress
+from pytest_lecturecheck.report.terminal.progress import ShownProgress
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
@@ -24,7 +24,7 @@ _NOTHING_RAN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcom
 
 @dataclass(slots=True)
 class _Running:
-    last: Progress
+    last: ShownProgress
     told_at: float
 
 
@@ -32,7 +32,7 @@ class Heartbeat:
     """
     Writes one line where a lecture starts, one where it ends, and one each interval while it runs.
 
-    Progress may be noted on any thread; lines are written where :meth:`beat` and :meth:`end` are called.
+    ShownProgress may be noted on any thread; lines are written where :meth:`beat` and :meth:`end` are called.
 
     Args:
         write: writes one line at once.
@@ -49,7 +49,7 @@ class Heartbeat:
         self._pending: list[str] = []
         self._lock = threading.Lock()
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: ShownProgress) -> None:
         """Remember where a lecture stands; its first word is its start. Nothing is written here."""
         with self._lock:
             found = self._running.get(progress.name)
@@ -85,7 +85,7 @@ class Heartbeat:
             self._write(line)
 
 
-def render_start(progress: Progress) -> str:
+def render_start(progress: ShownProgress) -> str:
     """Say that a lecture starts, or what it waits for."""
     if progress.waits_for:
         return one_line(f"{progress.name}: {progress.waits_for}")
@@ -93,7 +93,7 @@ def render_start(progress: Progress) -> str:
     return f"{one_line(progress.name)}: starts, {cells}"
 
 
-def render_beat(progress: Progress) -> str:
+def render_beat(progress: ShownProgress) -> str:
     """Say where a lecture stands (``lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1.2 GiB``)."""
     if progress.waits_for:
         what = one_line(f"{progress.name}: {progress.waits_for}")

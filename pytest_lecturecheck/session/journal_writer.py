@@ -15,7 +15,6 @@ from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.text import one_line
-from pytest_lecturecheck.store.folder import NAME, make_own_folder
 from pytest_lecturecheck.store.journal import (
     FOLDER_NAME,
     Event,
@@ -24,10 +23,11 @@ from pytest_lecturecheck.store.journal import (
     take_interrupted,
     take_worker,
 )
+from pytest_lecturecheck.store.own_folder import NAME, make_own_folder
 from pytest_lecturecheck.units import format_size
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kernel.run.ports import Progress
+    from pytest_lecturecheck.kernel.run.ports import RunProgress
     from pytest_lecturecheck.model.lecture import Lecture
 
 _READING_SECONDS: Final = 1.0
@@ -44,7 +44,7 @@ class _Running:
     read_at: float = field(default=-_READING_SECONDS)
 
 
-class Chronicle:
+class JournalWriter:
     """
     Keeps the journal of this process; its file exists only once a lecture runs.
 
@@ -96,7 +96,7 @@ class Chronicle:
         if self._journal is not None:
             self._journal.write(Event.KERNEL, pid=pid)
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: RunProgress) -> None:
         """Note a cell that starts, the one before that ended, and at most once a second the last reading."""
         journal, state = self._journal, self._running.get(progress.lecture)
         if journal is None or state is None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.config.environment import KernelPlace, kernel_environment
+from pytest_lecturecheck.config.environment import EnvironmentContext, kernel_environment
 from pytest_lecturecheck.config.options import Mode, SessionSettings
-from pytest_lecturecheck.config.slurm import step_memory_bytes
+from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.lease.broker import Held, LeaseDesk
+from pytest_lecturecheck.lease.broker import HeldLease, LeaseBroker
 from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Method, Metric
@@ -28,16 +28,16 @@ from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import GpuNeed, ItemLimit
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT, title_of
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.session.collection import Collection
+from pytest_lecturecheck.session.collection import LectureCollection
 from pytest_lecturecheck.session.failure_memory import FailureMemory
-from pytest_lecturecheck.session.journal_writer import Chronicle
+from pytest_lecturecheck.session.journal_writer import JournalWriter
 from pytest_lecturecheck.session.library_path import library_path
 from pytest_lecturecheck.session.results import Results
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.verdict import Policy, VerdictKind
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kernel.run.ports import Progress
+    from pytest_lecturecheck.kernel.run.ports import RunProgress
     from pytest_lecturecheck.model.lecture import Lecture
     from pytest_lecturecheck.model.settings import RunSettings
     from pytest_lecturecheck.session.fingerprint import Fingerprint
@@ -77,7 +77,7 @@ def under(limit: ItemLimit | None, seconds: float, settings: RunSettings) -> Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class RuntimeContext:
     """
     Where the kernels of a session run.
 
@@ -91,8 +91,8 @@ class Site:
 
     machine: Machine
     devices: Sequence[Device]
-    place: KernelPlace
-    leases: LeaseDesk
+    place: EnvironmentContext
+    leases: LeaseBroker
     launcher: Launcher = LOCAL
 
 
@@ -102,7 +102,7 @@ class _Job:
 
     lecture: Lecture
     environment: Mapping[str, str]
-    held: Held
+    held: HeldLease
     limit: ItemLimit | None
 
 
@@ -127,7 +127,7 @@ class LectureRunner:
         settings: SessionSettings,
         results: Results,
         memory: FailureMemory,
-        collection: Collection,
+        collection: LectureCollection,
     ) -> None:
         """Load nothing and start nothing yet."""
         self._rootdir = rootdir
@@ -141,10 +141,10 @@ class LectureRunner:
 
     def attach(
         self,
-        site: Site,
+        site: RuntimeContext,
         *,
-        chronicle: Chronicle,
-        on_progress: Callable[[Progress], None],
+        chronicle: JournalWriter,
+        on_progress: Callable[[RunProgress], None],
         on_wait: Callable[[], None],
     ) -> None:
         """Say where kernels run, and who is told what happens during a run."""
@@ -272,7 +272,7 @@ class LectureRunner:
             if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
                 break
 
-    def _kernel_place(self) -> KernelPlace:
+    def _kernel_place(self) -> EnvironmentContext:
         return replace(self._place, inherited=frozenset(os.environ))
 
     def _with_gpu_hint(self, lecture: Lecture, settings: RunSettings) -> Lecture:

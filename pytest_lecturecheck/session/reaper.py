@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_lecturecheck.probe.leftovers import find_marked
+from pytest_lecturecheck.probe.marked_processes import find_marked
 
 _ROUNDS: Final = 100
 _ROUND_SECONDS: Final = 0.02
@@ -31,7 +31,7 @@ _KILL_SECONDS: Final = 10.0
 _FOLDER_PREFIXES: Final = ("lc-", "lc-run-", "lecturecheck-")
 
 
-class Warden:
+class Reaper:
     """The session's end of the pipe."""
 
     def __init__(self) -> None:

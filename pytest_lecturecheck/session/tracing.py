@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.model.finding import Finding, FindingKind
-from pytest_lecturecheck.model.profile import ProfileFigures
+from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.verdict import VerdictKind
@@ -32,7 +32,7 @@ def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
         traced: the run with traces.
         seconds: time that the second run took.
     """
-    profiles: Mapping[int, ProfileFigures] = {
+    profiles: Mapping[int, ProfileSummary] = {
         cell.number: cell.profile for cell in traced.cells if cell.profile is not None
     }
     cells = tuple(

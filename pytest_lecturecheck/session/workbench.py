@@ -18,11 +18,11 @@ from typing import Final
 import zmq
 import zmq.asyncio
 
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.kernel.run.cohort import WATCH_SECONDS, CohortEnd, run_cohort
+from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.run.loop import KernelLoop
-from pytest_lecturecheck.kernel.run.ports import Ports, Progress, RunPlan, Tracing
+from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress, Tracing
 from pytest_lecturecheck.kernel.run.runner import nothing_to_run, run_lecture
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.model.cohort import CohortSpec
@@ -32,14 +32,15 @@ from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
-from pytest_lecturecheck.probe import leftovers, oom
+from pytest_lecturecheck.probe import marked_processes as leftovers
+from pytest_lecturecheck.probe import oom
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 from pytest_lecturecheck.probe.machine import available_memory, read_ulimit
 from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.remote import RemoteProbe
-from pytest_lecturecheck.session.reaper import Warden
-from pytest_lecturecheck.store.folder import NAME as OWN_FOLDER
-from pytest_lecturecheck.store.folder import make_own_folder
+from pytest_lecturecheck.session.reaper import Reaper
+from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.own_folder import make_own_folder
 
 _RECONNECT_MILLISECONDS: Final = 4
 """libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""
@@ -49,7 +50,7 @@ _NAME_CHARS: Final = 80
 
 def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
     """Say where the traces of these cells go: into our own folder, under a name made of the lecture's."""
-    from pytest_lecturecheck.trace.reading import read_cell  # noqa: PLC0415 - few sessions trace
+    from pytest_lecturecheck.trace.trace_reader import read_cell  # noqa: PLC0415 - few sessions trace
 
     with contextlib.suppress(OSError):
         # Said by the profiler, cell by cell.
@@ -99,7 +100,7 @@ class Workbench:
         platform: str,
         machine: Machine,
         on_kernel: Callable[[int], None],
-        on_progress: Callable[[Progress], None],
+        on_progress: Callable[[RunProgress], None],
         on_wait: Callable[[], None],
         kernel_count: int | None = None,
         launcher: Launcher = LOCAL,
@@ -112,7 +113,7 @@ class Workbench:
         self._context: zmq.asyncio.Context | None = None
         self._gpus = open_gpu_monitor()
         # On Windows a kernel's own watch over its parent is all there is.
-        self._warden = None if os.name == "nt" else Warden()
+        self._warden = None if os.name == "nt" else Reaper()
 
         def open_probe(pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
             on_kernel(pid)
@@ -278,9 +279,9 @@ def refused_run(lecture: Lecture, platform: str, machine: Machine, reason: str) 
     return replace(skipped_run(lecture, platform, machine, reason), outcome=Outcome.REFUSED)
 
 
-def waiting_progress(lecture: Lecture, reason: str, seconds: float) -> Progress:
+def waiting_progress(lecture: Lecture, reason: str, seconds: float) -> RunProgress:
     """Say that a lecture waits for room on the machine, and has for so long."""
-    return Progress(
+    return RunProgress(
         lecture=lecture.name,
         number=0,
         total=len(lecture.cells),

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.model.evidence import Evidence
-from pytest_lecturecheck.model.figure import Figure
-from pytest_lecturecheck.verdict import FigureComparison
+from pytest_lecturecheck.model.reported_value import ReportedValue
+from pytest_lecturecheck.verdict import ReportedValueComparison
 
 _MOST: Final = 1 << 64
 """Counters of operating systems end here; sizes and times long before."""
-_OWN_FIGURES: Final[frozenset[type]] = frozenset({Figure, FigureComparison})
+_OWN_FIGURES: Final[frozenset[type]] = frozenset({ReportedValue, ReportedValueComparison})
 """What a lecture reports of itself may be any finite number."""
 _MAY_BE_ENDLESS: Final[frozenset[tuple[type, str]]] = frozenset({(Evidence, "timeout_seconds")})
 

@@ -1,14 +1,21 @@
 """Judge a run: against its budget, against what a README declares, and by how it ended. Pure."""
 
 from pytest_lecturecheck.verdict.judging import SHARED_MACHINE, judge, judge_profiled
-from pytest_lecturecheck.verdict.values import FAILING, Comparison, FigureComparison, Policy, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.values import (
+    FAILING,
+    Comparison,
+    Policy,
+    ReportedValueComparison,
+    Verdict,
+    VerdictKind,
+)
 
 __all__ = [
     "FAILING",
     "SHARED_MACHINE",
     "Comparison",
-    "FigureComparison",
     "Policy",
+    "ReportedValueComparison",
     "Verdict",
     "VerdictKind",
     "judge",

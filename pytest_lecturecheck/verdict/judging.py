@@ -12,8 +12,15 @@ from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.comparison import compare_budget, compare_declared, is_comparable
-from pytest_lecturecheck.verdict.figures import compare_figures
-from pytest_lecturecheck.verdict.values import FAILING, Comparison, FigureComparison, Policy, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.reported_values import compare_figures
+from pytest_lecturecheck.verdict.values import (
+    FAILING,
+    Comparison,
+    Policy,
+    ReportedValueComparison,
+    Verdict,
+    VerdictKind,
+)
 
 _BY_OUTCOME: Final = {
     Outcome.FAILED: VerdictKind.FAILED,
@@ -68,7 +75,7 @@ def judge_profiled(run: Run) -> Verdict:
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
     figures = tuple(compare_figures(run, budget)) if budget is not None else ()
-    compared: tuple[Comparison | FigureComparison, ...] = (*comparisons, *figures)
+    compared: tuple[Comparison | ReportedValueComparison, ...] = (*comparisons, *figures)
     kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in compared)), None)
     notes = [item.exact_text for item in comparisons if item.kind in _EXCEEDED and item.exact_text]
     notes.extend(_time_notes(run, budget))
@@ -98,7 +105,7 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
     if run.reason and (cause is None or cause.kind in _SAYS_LITTLE):
         headline = run.reason
     exceeded: tuple[Comparison, ...] = ()
-    figures: tuple[FigureComparison, ...] = ()
+    figures: tuple[ReportedValueComparison, ...] = ()
     if run.outcome in _MEASURED_BAD_ENDS:
         exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind in _EXCEEDED)
         if budget is not None:

@@ -21,7 +21,7 @@ _ABSENT: Final = "absent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideFigure:
+class SideValue:
     """
     The highest figure that a side has of a metric.
 
@@ -48,7 +48,7 @@ class SideLecture:
         software: with what, or ``None``.
     """
 
-    figures: Mapping[Metric, SideFigure] = field(default_factory=dict)
+    figures: Mapping[Metric, SideValue] = field(default_factory=dict)
     word: str = ""
     machine: Machine | None = None
     software: Software | None = None
@@ -78,8 +78,8 @@ class Ratio:
     """
 
     metric: Metric
-    before: SideFigure | None
-    after: SideFigure | None
+    before: SideValue | None
+    after: SideValue | None
     reason: str = ""
     counts: bool = True
 
@@ -139,12 +139,12 @@ def side_of_session(session: KeptSession, title: str) -> Side:
 
 
 def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
-    figures: dict[Metric, SideFigure] = {}
+    figures: dict[Metric, SideValue] = {}
     for kept in (kept for kept in runs if kept.speaks):
         for metric in COMPARED:
             found = kept.run.measured(metric)
             if found is not None and (metric not in figures or found.value > figures[metric].value):
-                figures[metric] = SideFigure(value=found.value, method=found.method, is_shared=bool(kept.run.company))
+                figures[metric] = SideValue(value=found.value, method=found.method, is_shared=bool(kept.run.company))
     said = next((kept for kept in runs if kept.verdict.failed), runs[-1])
     return SideLecture(
         figures=figures, word=said.verdict.kind.value, machine=said.run.machine, software=said.run.software
@@ -156,7 +156,7 @@ def side_of_budgets(budgets: PlatformBudgets, title: str) -> Side:
     lectures = {}
     for subject, budget in budgets.lectures.items():
         figures = {
-            metric: SideFigure(value=max(found.seen), method=found.method)
+            metric: SideValue(value=max(found.seen), method=found.method)
             for metric in COMPARED
             if (found := budget.metrics.get(metric)) is not None and found.seen
         }

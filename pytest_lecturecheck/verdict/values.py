@@ -10,8 +10,8 @@ from typing import Final
 from pytest_lecturecheck.budget.limits import Tolerance
 from pytest_lecturecheck.diagnosis import Cause
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.figure import Figure
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
+from pytest_lecturecheck.model.reported_value import ReportedValue
 from pytest_lecturecheck.units import format_bytes
 
 
@@ -107,7 +107,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FigureComparison:
+class ReportedValueComparison:
     """
     One figure that the lecture reported, held against its limits.
 
@@ -125,7 +125,7 @@ class FigureComparison:
     kind: VerdictKind
     at_least: float | None
     limit: float | None
-    figure: Figure | None
+    figure: ReportedValue | None
     message: str
     cell: CellRun | None = None
 
@@ -152,13 +152,13 @@ class Verdict:
     failed: bool
     headline: str
     comparisons: tuple[Comparison, ...] = ()
-    figures: tuple[FigureComparison, ...] = ()
+    figures: tuple[ReportedValueComparison, ...] = ()
     notes: tuple[str, ...] = ()
     cause: Cause | None = None
     source_extract: str = ""
     source_line_count: int = 0
 
     @property
-    def compared(self) -> tuple[Comparison | FigureComparison, ...]:
+    def compared(self) -> tuple[Comparison | ReportedValueComparison, ...]:
         """Give everything that was held against a limit: metrics, then the lecture's own figures."""
         return (*self.comparisons, *self.figures)

@@ -1,13 +1,9 @@
-"""Makes this folder's ``real_sessions`` importable, and gives its runs of pytest in processes of their own."""
+"""Runs of pytest in processes of their own."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from real_sessions import Desk
+from support.real_sessions import Desk
 
 
 @pytest.fixture(scope="module")

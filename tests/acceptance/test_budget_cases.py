@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from real_sessions import CASES, PLATFORM
+from support.real_sessions import CASES, PLATFORM
 
 from pytest_lecturecheck.config.options import read_command_line
 from pytest_lecturecheck.errors import SettingsError

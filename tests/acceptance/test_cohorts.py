@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from real_sessions import Session, session_environment, wait_until
+from support.real_sessions import Session, session_environment, wait_until
 
 TOUCH = """
     import pathlib, time

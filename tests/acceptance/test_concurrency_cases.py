@@ -3,7 +3,7 @@
 import tomllib
 
 import pytest
-from real_sessions import PLATFORM, Desk, parse_size_text
+from support.real_sessions import PLATFORM, Desk, parse_size_text
 
 LECTURES = ["ch1/intro.md", "ch2/intro.ipynb", "ch2/intro.md", *(f"l{number}.ipynb" for number in range(8))]
 

@@ -6,7 +6,7 @@ import sys
 import tomllib
 
 import pytest
-from stub_library import compile_stub
+from support.stub_library import compile_stub
 
 GIB = 1024**3
 TOTAL = 15 * GIB

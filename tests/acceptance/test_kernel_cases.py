@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_sessions import has_ended
+from support.real_sessions import has_ended
 
 
 @pytest.fixture(scope="module")

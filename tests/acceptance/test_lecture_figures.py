@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from real_sessions import PLATFORM
+from support.real_sessions import PLATFORM
 
 SWEEP = """
 from pathlib import Path

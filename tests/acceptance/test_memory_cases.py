@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from real_sessions import MIB
+from support.real_sessions import MIB
 
 SHARED_MEMORY = Path("/dev/shm")
 BUDGETS = {

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from real_sessions import CASES, PLATFORM
+from support.real_sessions import CASES, PLATFORM
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ ODD = "a[b]-c::d.ipynb"
 
 @pytest.fixture(scope="module")
 def odd_desk(tmp_path_factory):
-    from real_sessions import Desk  # noqa: PLC0415 - the module's other desk is a fixture
+    from support.real_sessions import Desk  # noqa: PLC0415 - the module's other desk is a fixture
 
     odd = Desk(tmp_path_factory.mktemp("odd"))
     odd.put("A09", flat=True)

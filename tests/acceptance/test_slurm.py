@@ -13,7 +13,7 @@ import sys
 
 import psutil
 import pytest
-from real_sessions import Desk, session_environment, wait_until
+from support.real_sessions import Desk, session_environment, wait_until
 
 from pytest_lecturecheck.commands.main import main
 

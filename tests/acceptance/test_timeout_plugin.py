@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from real_sessions import has_ended
+from support.real_sessions import has_ended
 
 
 @pytest.mark.parametrize("method", ["signal", "thread"])

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_entries import over
-from made_sessions import START, after, before, budgets, drifting, kept, session_of
+from support.made_entries import over
+from support.made_sessions import START, after, before, budgets, drifting, kept, session_of
 
 from pytest_lecturecheck.commands.main import main
 from pytest_lecturecheck.model.run import Outcome
-from pytest_lecturecheck.report.json import render_json
-from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.json_report import render_json
+from pytest_lecturecheck.report.markdown_report import render_markdown
 from pytest_lecturecheck.store.budget_file.files import save_budgets
-from pytest_lecturecheck.store.history import keep_session
 from pytest_lecturecheck.store.runs import budget_to_dict, run_to_dict, verdict_to_dict
+from pytest_lecturecheck.store.session_history import keep_session
 
 
 def document(session):

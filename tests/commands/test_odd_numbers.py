@@ -12,19 +12,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_entries import failed, quiet_ones
-from made_html import on_gpu, pictured
-from test_concurrency import cohort, kernel
-from test_reported_figures import DISTANCE, SPEEDUP
-from test_reported_figures import entry as reporting
+from support.made_cohorts import cohort, kernel
+from support.made_entries import failed, quiet_ones
+from support.made_html import on_gpu, pictured
+from support.made_reported_values import DISTANCE, SPEEDUP
+from support.made_reported_values import entry as reporting
 
 from pytest_lecturecheck.commands.main import main
 from pytest_lecturecheck.commands.session_lookup import entries_of
-from pytest_lecturecheck.report.junit import properties
+from pytest_lecturecheck.report.junit_properties import properties
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.summary import render_summary
-from pytest_lecturecheck.store.history import read_session
 from pytest_lecturecheck.store.runs import run_to_dict, verdict_to_dict
+from pytest_lecturecheck.store.session_history import read_session
 
 
 def _short(entry):

@@ -1,13 +1,7 @@
-"""Makes ``benches`` and ``fakes`` importable; one loop of kernels serves all tests of this folder."""
-
-import sys
-from pathlib import Path
+"""One loop of kernels serves all tests of this folder."""
 
 import pytest
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
-
-from benches import Bench  # noqa: E402 - the path comes first
+from support.benches import Bench
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ import sys
 from dataclasses import replace
 
 import pytest
-from benches import lecture
-from fakes import FakeProbe
+from support.benches import lecture
+from support.fakes import FakeProbe
 
 from pytest_lecturecheck.diagnosis import diagnose
-from pytest_lecturecheck.kernel.run.barrier import Barrier, Seat
-from pytest_lecturecheck.kernel.run.cohort import _Board, _Watch
-from pytest_lecturecheck.kernel.run.ports import Progress
+from pytest_lecturecheck.kernel.run.barrier import Barrier, BarrierSlot
+from pytest_lecturecheck.kernel.run.cohort_kernels import _Board, _Watch
+from pytest_lecturecheck.kernel.run.ports import RunProgress
 from pytest_lecturecheck.model.cohort import CohortSpec, repeat_lecture
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.run import Outcome
@@ -41,7 +41,7 @@ class FakeKernel:
 
 def seats_of(*sizes):
     barrier = Barrier(len(sizes))
-    seats = [Seat(barrier) for _ in sizes]
+    seats = [BarrierSlot(barrier) for _ in sizes]
     kernels = [FakeKernel(size) for size in sizes]
     for seat, kernel in zip(seats, kernels, strict=True):
         seat.note_kernel(kernel)
@@ -56,7 +56,7 @@ async def settle():
 def test_nobody_goes_on_before_all_are_there():
     async def scene():
         barrier = Barrier(3)
-        seats = [Seat(barrier) for _ in range(3)]
+        seats = [BarrierSlot(barrier) for _ in range(3)]
         first, second = (asyncio.ensure_future(seat.wait_for_others(None)) for seat in seats[:2])
         await settle()
         assert (first.done(), second.done(), barrier.opened_at) == (False, False, None)
@@ -70,7 +70,7 @@ def test_nobody_goes_on_before_all_are_there():
 def test_one_that_will_not_come_holds_nobody_up_however_often_it_says_so():
     async def scene():
         barrier = Barrier(3)
-        seats = [Seat(barrier) for _ in range(3)]
+        seats = [BarrierSlot(barrier) for _ in range(3)]
         waiting = asyncio.ensure_future(seats[0].wait_for_others(None))
         seats[1].leave()
         seats[1].leave()
@@ -85,7 +85,7 @@ def test_one_that_will_not_come_holds_nobody_up_however_often_it_says_so():
 def test_a_kernel_whose_time_is_over_waits_no_longer():
     async def scene():
         barrier = Barrier(2)
-        await Seat(barrier).wait_for_others(0.0)
+        await BarrierSlot(barrier).wait_for_others(0.0)
         assert barrier.opened_at is None
 
     asyncio.run(scene())
@@ -129,7 +129,7 @@ def test_of_kernels_that_exhaust_the_machine_together_the_largest_is_stopped():
 
 def progress(number, size=None, elapsed=1.0):
     last = None if size is None else snapshot(size)
-    return Progress(lecture="a.md", number=number, total=9, elapsed_seconds=elapsed, snapshot=last)
+    return RunProgress(lecture="a.md", number=number, total=9, elapsed_seconds=elapsed, snapshot=last)
 
 
 def test_the_progress_of_a_cohort_is_that_of_the_kernel_furthest_behind():
@@ -139,7 +139,7 @@ def test_the_progress_of_a_cohort_is_that_of_the_kernel_furthest_behind():
     first(progress(4, 100))
     second(progress(2, 50, elapsed=2.0))
     both = Snapshot(footprint_bytes=150, peak_footprint_bytes=152, age_seconds=0.5, process_count=4)
-    assert told[-1] == Progress(lecture="a.md [c=2]", number=2, total=9, elapsed_seconds=2.0, snapshot=both)
+    assert told[-1] == RunProgress(lecture="a.md [c=2]", number=2, total=9, elapsed_seconds=2.0, snapshot=both)
     # Its last cell is behind it.
     second(progress(0, 50))
     assert told[-1].number == 4

@@ -1,7 +1,7 @@
 """The agent inside a real kernel: what it sees, and that a lecture sees nothing of it."""
 
 import pytest
-from benches import messages
+from support.benches import messages
 
 from pytest_lecturecheck.model.run import Outcome
 

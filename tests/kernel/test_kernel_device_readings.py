@@ -13,7 +13,7 @@ from pytest_lecturecheck.kernel.run.device_readings import (
     lecture_readings,
     shared_devices,
 )
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 
 MIB = 1024**2
@@ -21,7 +21,7 @@ GIB = 1024**3
 
 
 def figures(live, peak=None, library="JAX", device="cuda:0", **more):
-    return AllocatorFigures(library=library, device=device, live_bytes=live, peak_live_bytes=peak, **more)
+    return AllocatorUsage(library=library, device=device, live_bytes=live, peak_live_bytes=peak, **more)
 
 
 def live(value, method, high=None, source="JAX on cuda:0"):
@@ -216,6 +216,6 @@ def test_nothing_said_is_nothing_reserved():
 
 
 def test_compile_time():
-    assert compile_reading(CompileFigures(seconds=1.5)) == Measurement(
+    assert compile_reading(CompileTimes(seconds=1.5)) == Measurement(
         metric=Metric.COMPILE, value=1.5, method=Method.AGENT, source="jax.monitoring"
     )

@@ -3,13 +3,13 @@
 import sys
 
 import pytest
-from benches import messages, run_to_limit, statuses
-from fakes import FakeDeviceProbe
+from support.benches import messages, run_to_limit, statuses
+from support.fakes import FakeDeviceProbe
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.device import (
-    AllocatorFigures,
-    CompileFigures,
+    AllocatorUsage,
+    CompileTimes,
     Device,
     DeviceHolder,
     DeviceSample,
@@ -122,7 +122,7 @@ def test_the_last_words_of_a_kernel_that_died(bench):
 
 def test_what_was_compiled_before_is_not_the_dying_cells(bench):
     run = bench.run_on_devices(COMPILE, "import os\nos._exit(3)", environment={"JAX_PLATFORMS": "cpu"})
-    assert run.evidence.compilation == CompileFigures(seconds=0.0)
+    assert run.evidence.compilation == CompileTimes(seconds=0.0)
 
 
 LONG_COMPILE = """
@@ -185,7 +185,7 @@ def test_allocators_speak_for_the_cells_and_the_lecture(bench):
         "state.live = 20 * 1024**2",
         "state.peak = state.live = 50 * 1024**2",
     )
-    figures = AllocatorFigures(
+    figures = AllocatorUsage(
         library="PyTorch",
         device="cuda:0",
         live_bytes=10 * MIB,

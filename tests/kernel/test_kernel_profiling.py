@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from benches import lecture, messages, run_to_limit, statuses
+from support.benches import lecture, messages, run_to_limit, statuses
 
 from pytest_lecturecheck.errors import TraceFileError
 from pytest_lecturecheck.model.finding import FindingKind

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from benches import Code, kernelspec, messages, run_to_limit, statuses
-from fakes import FakeProbe
+from support.benches import Code, kernelspec, messages, run_to_limit, statuses
+from support.fakes import FakeProbe
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.probe import CellReadings, Snapshot

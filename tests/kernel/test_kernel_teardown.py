@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from benches import messages, run_to_limit
+from support.benches import messages, run_to_limit
 
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE

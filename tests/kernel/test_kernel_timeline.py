@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from fakes import FakeProbe
+from support.fakes import FakeProbe
 
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.config.slurm import SlurmSettings
+from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers import node_entry as at_node
 from pytest_lecturecheck.kernel.launchers import srun_parent_watch as tether
-from pytest_lecturecheck.kernel.launchers.local import LOCAL, LocalLaunch
-from pytest_lecturecheck.kernel.launchers.port import KernelPlace, ProcessEnd
-from pytest_lecturecheck.kernel.launchers.selection import merge_launchers, open_launcher
+from pytest_lecturecheck.kernel.launchers.launcher_choice import merge_launchers, open_launcher
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, LocalLaunch
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, ProcessEnd
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Slurm's programs are for POSIX systems")
 
@@ -176,7 +176,7 @@ def test_local_kernels_are_this_process_s_children():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         launch.started(process)
         process.wait()
-    assert launch.place == KernelPlace(pid=process.pid)
+    assert launch.place == KernelLocation(pid=process.pid)
     assert launch.end(3) == ProcessEnd(exit_code=3)
     assert launch.read("x", is_end=True) == "x"
     assert asyncio.run(launch.interrupt()) is False

@@ -15,7 +15,7 @@ from pytest_lecturecheck.lease.ledger import Ledger
 
 # Signals, owners and modes of POSIX; there is no such thing to test on Windows.
 collect_ignore_glob = ["test_ledger*.py", "test_lease_folder.py"] if sys.platform == "win32" else []
-CLIENT = Path(__file__).with_name("lease_client.py")
+CLIENT = Path(__file__).parents[1] / "support" / "lease_client.py"
 
 
 class Client:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease import folder as folder_module
+from pytest_lecturecheck.lease import private_folder as folder_module
 from pytest_lecturecheck.lease.admission import Capacity
-from pytest_lecturecheck.lease.folder import default_folder, make_private_folder
 from pytest_lecturecheck.lease.ledger import Ledger
+from pytest_lecturecheck.lease.private_folder import default_folder, make_private_folder
 
 ADVICE = (
     "expected a folder for leases that is private to you (mode 0700): remove it, or set XDG_RUNTIME_DIR or TMPDIR to a "

@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_pages import CASES, code, notebook
+from support.made_pages import CASES, code, notebook
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.formats.json_lines import locate_sources

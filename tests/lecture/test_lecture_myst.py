@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_pages import CASES, HEADER, page
+from support.made_pages import CASES, HEADER, page
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.reading import read_lecture

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from made_pages import code, notebook, page
+from support.made_pages import code, notebook, page
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.reading import read_lecture

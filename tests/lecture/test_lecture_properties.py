@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_pages import HEADER
+from support.made_pages import HEADER
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.book.sphinx_conf import read_constants

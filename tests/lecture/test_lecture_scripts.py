@@ -3,7 +3,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from made_pages import CASES
+from support.made_pages import CASES
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.reading import read_lecture

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_pages import CASES, HEADER, page
+from support.made_pages import CASES, HEADER, page
 
 from pytest_lecturecheck.lecture.selection import (
     Folders,

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from in_process import load_everything
+from support.in_process import load_everything
 
 METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 

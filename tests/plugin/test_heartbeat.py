@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_entries import died, failed, over, quiet_ones, within
-from test_terminal import HOSTILE, UNSAFE
+from support.hostile import HOSTILE, UNSAFE
+from support.made_entries import died, failed, over, quiet_ones, within
 
 from pytest_lecturecheck.model.run import Outcome
-from pytest_lecturecheck.report.terminal.progress import Progress
+from pytest_lecturecheck.report.terminal.progress import ShownProgress
 from pytest_lecturecheck.session.heartbeat import Heartbeat, render_beat, render_end, render_start
 
 GIB = 1024**3
 
 
 def at(elapsed, cell=1, name="lectures/nuts.md", **rest):
-    return Progress(name=name, cell=cell, total=12, elapsed_seconds=elapsed, **rest)
+    return ShownProgress(name=name, cell=cell, total=12, elapsed_seconds=elapsed, **rest)
 
 
 class Log:

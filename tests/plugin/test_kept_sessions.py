@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.store.history import read_session, session_files
+from pytest_lecturecheck.store.session_history import read_session, session_files
 
 RUNS = Path(".lecturecheck") / "runs"
 

@@ -22,17 +22,31 @@ HEAVY = [
     "numpy",
     "markdown_it",
 ]
-FOR_LECTURES_THAT_RUN = ("kernel.runner", "kernel.client", "execution", "lease", "trace", "store.history", "closing")
-FOR_BAD_ENDS = ("diagnosis.rules", "diagnosis.requests", "report.failure", "report.exceeded", "report.frames")
+FOR_LECTURES_THAT_RUN = (
+    "kernel.run.runner",
+    "kernel.messages.client",
+    "session.workbench",
+    "lease.ledger",
+    "trace",
+    "store.session_history",
+    "session.closing",
+)
+FOR_BAD_ENDS = (
+    "diagnosis.rules",
+    "diagnosis.requests",
+    "report.terminal.failure",
+    "report.terminal.exceeded",
+    "report.frames",
+)
 ONLY_WHEN_ASKED_FOR = (
     "commands",
-    "kernel.launchers.slurm",
-    "recording",
-    "report.budget_diff",
-    "report.github",
+    "kernel.launchers.slurm_launcher",
+    "budget.recording",
+    "report.terminal.budget_diff",
+    "report.github_summary",
     "report.html",
-    "report.markdown",
-    "store._budget_writing",
+    "report.markdown_report",
+    "store.budget_file.budget_writer",
 )
 PRINT_LOADED = """
     import sys
@@ -60,7 +74,8 @@ def test_without_a_flag_nothing_is_loaded_and_nothing_collected(pytester):
     pytester.makeconftest(PRINT_LOADED.format(heavy=HEAVY))
     result = pytester.runpytest_subprocess("-s", "-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1)
-    assert loaded(result) == ([], ["pytest_lecturecheck.config.option_table", "pytest_lecturecheck.plugin"])
+    ours = [f"pytest_lecturecheck.{name}" for name in ("config", "config.option_table", "plugin")]
+    assert loaded(result) == ([], ours)
     result.stdout.no_fnmatch_line("*lecturecheck:*")
     result.stdout.fnmatch_lines(["PLUGIN False"])
 

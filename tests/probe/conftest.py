@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stub_library import compile_stub
+from support.stub_library import compile_stub
 
 from pytest_lecturecheck.probe.libsystem import open_libsystem
 

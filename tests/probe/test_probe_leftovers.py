@@ -7,7 +7,7 @@ from multiprocessing import shared_memory
 import pytest
 
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
-from pytest_lecturecheck.probe.leftovers import MarkedProcesses, find_mapped, find_marked, list_shared_memory
+from pytest_lecturecheck.probe.marked_processes import MarkedProcesses, find_mapped, find_marked, list_shared_memory
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and /dev/shm")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.probe.limits import cpu_quota_cores, smallest_ulimit
 from pytest_lecturecheck.probe.machine import (
     available_memory,
     detect_machine,
@@ -16,6 +15,7 @@ from pytest_lecturecheck.probe.machine import (
     read_linux_machine,
     read_ulimit,
 )
+from pytest_lecturecheck.probe.memory_limits import cpu_quota_cores, smallest_ulimit
 from pytest_lecturecheck.units import GIB, MIB
 
 TREES = Path(__file__).parent / "trees"

@@ -2,22 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from made_entries import MIB
-from test_terminal import HOSTILE, UNSAFE
+from support.hostile import HOSTILE, UNSAFE
+from support.made_changes import change
+from support.made_entries import MIB
 
-from pytest_lecturecheck.budget.recording import BudgetChange
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.terminal.budget_diff import render_changes, render_unrecorded
-
-
-def change(
-    lecture="lectures/intro.md", variant="", metric=Metric.PEAK_FOOTPRINT, old_limit=None, new_limit=None, **rest
-):
-    return BudgetChange(
-        lecture=lecture, variant=variant, metric=metric, old_limit=old_limit, new_limit=new_limit, **rest
-    )
-
 
 GOLDEN = Path(__file__).parent / "golden" / "changes-100.txt"
 CHANGES = [

@@ -5,47 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from made_entries import GIB, MIB, cell, run_of, verdict, within
+from support.made_cohorts import aborted, cohort, entry_of, kernel
+from support.made_entries import GIB, MIB, cell, run_of, within
 
 from pytest_lecturecheck.model.cell_run import CellError
-from pytest_lecturecheck.model.cohort import CohortSpec, PeakOfSum
-from pytest_lecturecheck.model.cohort_record import join_runs
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome
-from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
-from pytest_lecturecheck.report.json import totals
-from pytest_lecturecheck.report.junit import properties
-from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.json_report import totals
+from pytest_lecturecheck.report.junit_properties import properties
+from pytest_lecturecheck.report.markdown_report import render_markdown
 from pytest_lecturecheck.report.terminal.concurrency import concurrency_groups, concurrency_tables
 from pytest_lecturecheck.report.terminal.summary import remark_groups, render_summary, replication_line, subjects_text
-from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
-
-
-def kernel(lecture="a.md", outcome=Outcome.COMPLETED, start=0.0, peak=500, **more):
-    return run_of(lecture, [cell(1, 10, peak, 400, 8.0)], outcome=outcome, first_cell_seconds=start, **more)
-
-
-def aborted(lecture="a.md"):
-    return kernel(lecture, Outcome.DIED, evidence=Evidence(signal=6, cell_number=1))
-
-
-def entry_of(run, kind=VerdictKind.WITHIN):
-    return Entry(run=run, verdict=verdict(kind, "as it is"), seconds=9.0)
-
-
-def cohort(*kernels, name=None, wall=9.5, together=800, repeat=1):
-    spec = CohortSpec(name=name or f"c={len(kernels)}", lectures=tuple(item.lecture for item in kernels))
-    run = join_runs(
-        spec,
-        kernels,
-        wall_seconds=wall,
-        together=PeakOfSum(total_bytes=together * MIB, seconds=1.0, parts_bytes=()),
-        interval_seconds=0.02,
-        device_starts_seconds=[0.0] * len(kernels),
-    )
-    return entry_of(replace(run, repeat=repeat))
+from pytest_lecturecheck.verdict import SHARED_MACHINE
 
 
 def alone(lecture="a.md", **more):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from made_entries import TRACEBACK
+from support.made_entries import TRACEBACK
 
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
 

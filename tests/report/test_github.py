@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import MACHINE, died, failed, not_started, over, session, within
-from test_terminal import HOSTILE, hostile_entry, hostile_outputs
+from support.hostile import HOSTILE, hostile_entry, hostile_outputs
+from support.made_entries import MACHINE, died, failed, not_started, over, session, within
 
-from pytest_lecturecheck.report.github import SUMMARY_BYTES, guard, render_annotations, render_step_summary
+from pytest_lecturecheck.report.github_summary import SUMMARY_BYTES, guard, render_annotations, render_step_summary
 
 PIECES = st.text(
     st.one_of(

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import GIB, MACHINE, MIB, died, failed, over, quiet_ones, session, within
-from made_html import on_gpu, page_of, pictured, structure_of, timeline, with_timeline
-from test_terminal import HOSTILE, UNSAFE, hostile_entry
+from support.hostile import HOSTILE, MARKUP, UNSAFE, hostile_entry
+from support.made_entries import GIB, MACHINE, MIB, died, failed, over, quiet_ones, session, within
+from support.made_html import on_gpu, page_of, pictured, structure_of, timeline, with_timeline
 
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.timeline import thin
@@ -22,9 +22,6 @@ from pytest_lecturecheck.report.html.charts import lecture_data, points_for
 from pytest_lecturecheck.report.html.page import data_block
 
 GOLDEN = Path(__file__).parent / "golden" / "page.html"
-MARKUP = (
-    "</script></details><img src=x onerror=alert(1)><script>alert(2)</script>{{ 7 * 7 }}<!--\" onload='x'&amp;\u2028"
-)
 
 
 class Page(HTMLParser):

@@ -7,11 +7,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from headless import Browser, find_browser
-from made_entries import session
-from made_html import at_once, page_of, pictured, with_timeline
-from test_html import MARKUP
-from test_terminal import hostile_entry
+from support.headless import Browser, find_browser
+from support.hostile import MARKUP, hostile_entry
+from support.made_entries import session
+from support.made_html import at_once, page_of, pictured, with_timeline
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 OPEN_ALL = "document.querySelectorAll('details').forEach(item => item.open = true)"

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from itertools import accumulate
 
-from made_entries import GIB, MIB, within
-from made_html import at_once, on_gpu, page_of
-from test_concurrency import cohort, kernel
+from support.made_cohorts import cohort, kernel
+from support.made_entries import GIB, MIB, within
+from support.made_html import at_once, on_gpu, page_of
 
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.html.charts import lecture_data, points_for

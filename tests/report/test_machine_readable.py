@@ -9,12 +9,12 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import MIB, died, failed, not_started, over, quiet_ones, session, within
-from test_terminal import HOSTILE, hostile_entry
+from support.hostile import HOSTILE, hostile_entry
+from support.made_entries import MIB, died, failed, not_started, over, quiet_ones, session, within
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.report.json import render_json
-from pytest_lecturecheck.report.junit import properties
+from pytest_lecturecheck.report.json_report import render_json
+from pytest_lecturecheck.report.junit_properties import properties
 
 
 def test_json_holds_the_records_and_totals():

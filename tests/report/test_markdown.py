@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import failed, over, over_by_time, within
 from markdown_it import MarkdownIt
-from test_terminal import HOSTILE, hostile_entry
+from support.hostile import HOSTILE, hostile_entry
+from support.made_entries import failed, over, over_by_time, within
 
-from pytest_lecturecheck.report.markdown import code, escape, fence, render_markdown
+from pytest_lecturecheck.report.markdown_report import code, escape, fence, render_markdown
 
 ALLOWED = {
     *("h2", "h3", "p", "strong", "code", "pre", "ul", "li", "details", "summary"),

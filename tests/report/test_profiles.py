@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.model.device import CompileFigures
-from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileFigures
+from pytest_lecturecheck.model.device import CompileTimes
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileSummary
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.markdown_report import render_markdown
 from pytest_lecturecheck.report.profiles import device_text, profile_lines
 from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
@@ -30,7 +30,7 @@ DEVICE = DeviceProfile(
     ),
 )
 TRACE = ".lecturecheck/traces/a.md-0123abcd/cell-3/perfetto.json.gz"
-FIGURES = ProfileFigures(devices=(DEVICE,), cell_seconds=2.2, trace=TRACE)
+FIGURES = ProfileSummary(devices=(DEVICE,), cell_seconds=2.2, trace=TRACE)
 LAUNCH_LINE = (
     "GPU 0 probably launch bound: 61,000 launches/s, operations of median 4.1 us, device busy 18 % of 2.1 s "
     "(kernels 0.38 s, gaps 1.72 s; 128,102 operations, 2 of them copies)"
@@ -87,7 +87,7 @@ def test_one_line_for_a_cell_with_where_its_trace_lies():
 
 def test_what_else_the_time_went_into():
     figures = replace(FIGURES, cell_seconds=6.0)
-    (line,) = profile_lines(cell(compilation=CompileFigures(seconds=3.5)), figures)
+    (line,) = profile_lines(cell(compilation=CompileTimes(seconds=3.5)), figures)
     assert line == f"{LAUNCH_LINE}; the whole cell took 6 s; compiling took 3.5 s; {OPS}; trace: {TRACE}"
 
 
@@ -103,7 +103,7 @@ def test_each_device_has_its_line():
 
 @pytest.mark.parametrize(("seconds", "text"), [(None, ""), (0.25, " in 0.25 s")])
 def test_a_cell_without_an_operation(seconds, text):
-    figures = ProfileFigures(cell_seconds=seconds, trace=TRACE)
+    figures = ProfileSummary(cell_seconds=seconds, trace=TRACE)
     assert list(profile_lines(cell(), figures)) == [f"no operation of JAX ran on any device{text}; trace: {TRACE}"]
 
 

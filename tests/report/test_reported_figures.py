@@ -5,39 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from made_entries import budget_of, cell, run_of
-from test_budget_diff import change
-from test_terminal import HOSTILE, UNSAFE
+from support.hostile import HOSTILE, UNSAFE
+from support.made_changes import change
+from support.made_reported_values import BUDGETS, DISTANCE, SPEEDUP, entry
 
-from pytest_lecturecheck.budget.figure_recording import FigureChange
-from pytest_lecturecheck.budget.limits import FigureBudget
-from pytest_lecturecheck.model.figure import Better, Figure
-from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import figures_text
+from pytest_lecturecheck.budget.limits import ReportedValueBudget
+from pytest_lecturecheck.budget.reported_value_recording import ReportedValueChange
+from pytest_lecturecheck.model.reported_value import Better, ReportedValue
 from pytest_lecturecheck.report.html import render_html
-from pytest_lecturecheck.report.junit import properties
-from pytest_lecturecheck.report.markdown import render_markdown
+from pytest_lecturecheck.report.junit_properties import properties
+from pytest_lecturecheck.report.markdown_report import render_markdown
+from pytest_lecturecheck.report.measurement_text import figures_text
 from pytest_lecturecheck.report.terminal.budget_diff import render_changes
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import Policy, judge
-
-SPEEDUP = Figure(name="speedup", value=1.21, unit="x", better=Better.HIGHER)
-DISTANCE = Figure(name="distance", value=3.2e-15)
-BUDGETS = (
-    FigureBudget(name="speedup", at_least=1.5, seen=(1.66, 1.7), unit="x"),
-    FigureBudget(name="distance", limit=1e-12, seen=(1e-15,)),
-    FigureBudget(name="efficiency", at_least=0.8, limit=1.0),
-)
-
-
-def entry(*figures, lecture="lectures/sweep.md"):
-    cells = [cell(1, 12, 95, 40, 0.84), cell(2, 30, 188, 93, 3.2, figures=figures)]
-    run = run_of(lecture, cells)
-    budget = replace(budget_of(lecture, 220, (180, 188)), figures={item.name: item for item in BUDGETS})
-    return Entry(run=run, verdict=judge(run, budget, Policy()), budget=budget, seconds=5.0)
 
 
 def test_a_failure_shows_figures_limits_and_what_to_do():
@@ -72,7 +56,7 @@ def test_a_failure_shows_figures_limits_and_what_to_do():
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_failures_and_summaries_fit_the_width(width):
-    made = entry(SPEEDUP, *(Figure(name=f"f{number}", value=number / 7) for number in range(40)))
+    made = entry(SPEEDUP, *(ReportedValue(name=f"f{number}", value=number / 7) for number in range(40)))
     rows = [
         *render_failure(made, width=width).split("\n")[2:],
         *render_summary([made], width=width, colour=False),
@@ -93,8 +77,8 @@ def test_the_summary_lists_what_lectures_report_once():
     ]
 
 
-PEAK = Figure(name="live_peak", value=10.8, unit="MiB")
-WITH_UNIT = FigureBudget(name="live_peak", at_least=1.0, limit=14.8, unit="MiB")
+PEAK = ReportedValue(name="live_peak", value=10.8, unit="MiB")
+WITH_UNIT = ReportedValueBudget(name="live_peak", at_least=1.0, limit=14.8, unit="MiB")
 
 
 def held(figure, figure_budget, *, has_budget=True):
@@ -147,7 +131,7 @@ def test_markdown_lists_them():
 
 
 def test_properties_hold_every_digit():
-    made = entry(Figure(name="distance", value=1 / 3), SPEEDUP)
+    made = entry(ReportedValue(name="distance", value=1 / 3), SPEEDUP)
     assert [pair for pair in properties(made) if ".figure." in pair[0]] == [
         ("lecturecheck.figure.distance", "0.3333333333333333"),
         ("lecturecheck.figure.speedup", "1.21"),
@@ -168,13 +152,13 @@ def test_figures_and_their_verdict_survive_the_store():
 
 
 def figure_change(old=None, new=None, **more):
-    return FigureChange(lecture="lectures/sweep.md", variant="", old=old, new=new, **more)
+    return ReportedValueChange(lecture="lectures/sweep.md", variant="", old=old, new=new, **more)
 
 
 def test_changes_of_figures_stand_below_those_of_metrics():
     changes = [
         change(new_limit=5.0, new_seen=(4.0,)),
-        figure_change(new=FigureBudget(name="speedup", seen=(1.7,), unit="x"), better=Better.HIGHER),
+        figure_change(new=ReportedValueBudget(name="speedup", seen=(1.7,), unit="x"), better=Better.HIGHER),
         figure_change(BUDGETS[1], replace(BUDGETS[1], seen=(3e-9,))),
         figure_change(BUDGETS[0], BUDGETS[0], is_untouched=True),
     ]
@@ -192,7 +176,7 @@ def test_changes_of_figures_stand_below_those_of_metrics():
 
 
 def test_hostile_names_are_harmless():
-    made = FigureChange(lecture=HOSTILE, variant=HOSTILE, old=None, new=BUDGETS[0])
+    made = ReportedValueChange(lecture=HOSTILE, variant=HOSTILE, old=None, new=BUDGETS[0])
     for width in (60, 200):
         rows = render_changes([made], width=width)
         assert max(len(row) for row in rows) <= width

@@ -9,25 +9,36 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import MACHINE, MIB, cell, run_of
-from made_sessions import GOLDEN, LARGER, NOW, SESSION_RENDERINGS, after, before, drifting, kept, package, session_of
 from markdown_it import MarkdownIt
-from test_terminal import HOSTILE, UNSAFE, hostile_entry
+from support.hostile import HOSTILE, UNSAFE, hostile_entry
+from support.made_entries import MACHINE, MIB, cell, run_of
+from support.made_sessions import (
+    GOLDEN,
+    LARGER,
+    NOW,
+    SESSION_RENDERINGS,
+    after,
+    before,
+    drifting,
+    kept,
+    package,
+    session_of,
+)
 
 from pytest_lecturecheck.budget.drift import Drift
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.readme import render_readme
-from pytest_lecturecheck.report.terminal.compare import exceeding, render_comparison
-from pytest_lecturecheck.report.terminal.history import drift_of, moments_of, render_history
+from pytest_lecturecheck.report.readme_paragraph import render_readme
+from pytest_lecturecheck.report.terminal.lecture_history import drift_of, moments_of, render_history
+from pytest_lecturecheck.report.terminal.session_diff_table import exceeding, render_comparison
 from pytest_lecturecheck.verdict import VerdictKind
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 from pytest_lecturecheck.verdict.session_diff import (
     Difference,
     Ratio,
-    SideFigure,
+    SideValue,
     compare_sides,
     differences,
     side_of_session,
@@ -49,8 +60,8 @@ def sides(first=None, second=None):
 def ratio(first, second, metric=PEAK, **rest):
     return Ratio(
         metric=metric,
-        before=SideFigure(value=first, method=EXACT),
-        after=SideFigure(value=second, method=EXACT),
+        before=SideValue(value=first, method=EXACT),
+        after=SideValue(value=second, method=EXACT),
         **rest,
     )
 
@@ -67,7 +78,7 @@ def ratio(first, second, metric=PEAK, **rest):
         (ratio(2.0, 30.0, WALL, counts=False), False),
         (ratio(2.0, 30.0, WALL, reason="exact and sampled"), False),
         (ratio(0.0, 30.0, WALL), False),
-        (Ratio(metric=WALL, before=None, after=SideFigure(value=3.0)), False),
+        (Ratio(metric=WALL, before=None, after=SideValue(value=3.0)), False),
     ],
 )
 def test_what_exceeds_a_factor(found, exceeds):

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_entries import (
+from support.hostile import HOSTILE, UNSAFE, hostile_entry, hostile_outputs
+from support.made_entries import (
     MACHINE,
     MIB,
     RENDERINGS,
@@ -34,14 +35,11 @@ from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.exceeded import cures
 from pytest_lecturecheck.report.terminal.failure import render_failure
-from pytest_lecturecheck.report.terminal.progress import Progress, render_header, render_live
+from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_header, render_live
 from pytest_lecturecheck.report.terminal.summary import render_summary, replication_line
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import VerdictKind
-
-HOSTILE = "\x1b[31m\x9b2J\x1b]0;t\x07\x00]]><script>alert(1)</script>\u202e|`\r\n\ud800" + "long " * 500
-UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @pytest.mark.parametrize("name", RENDERINGS)
@@ -92,50 +90,6 @@ def test_absurd_widths_still_render(width):
 def test_the_failing_line_stands_out():
     rows = render_failure(failed(), colour=True).split("\n")
     assert "\x1b[1;31m>   43 | so.minimize(f, [1.0])\x1b[0m" in rows
-
-
-def hostile_entry(text):
-    """An entry that holds ``text`` wherever a lecture, a kernel or a file name could put it."""
-    entry = failed(
-        lecture=text, source="\n".join([text.replace("\n", " ")] * 4), traceback=(text, f"Cell In[3], {text}")
-    )
-    run = entry.run
-    cells = [replace(item, output_extract=text) for item in run.cells]
-    findings = tuple(
-        Finding(kind=kind, message=text, cell_number=1, fails_when_strict=True) for kind in (FindingKind.SHELL, "other")
-    )
-    machine = replace(MACHINE, cpu=text, memory_limit_source=text)
-    values = {
-        metric: replace(found, source=text) for metric, found in run.readings.items() if isinstance(found, Measurement)
-    }
-    cause = replace(entry.verdict.cause, headline=text, evidence=(text,), advice=(text,))
-    run = replace(
-        run,
-        variant=text,
-        platform=text,
-        cells=tuple(cells),
-        findings=findings,
-        machine=machine,
-        readings=values,
-        software=replace(over().run.software, packages={text: "1"}),
-    )
-    items = tuple(
-        comparison(run, metric, VerdictKind.FAILED, 1.0, text) for metric in (Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS)
-    )
-    said = replace(entry.verdict, headline=text, cause=cause, notes=(text,), comparisons=items)
-    return Entry(run=run, verdict=said, budget=over().budget, seconds=1.0)
-
-
-def hostile_outputs(text):
-    entry = hostile_entry(text)
-    quiet = replace(entry, verdict=replace(entry.verdict, failed=False, kind=VerdictKind.NO_BUDGET))
-    progress = Progress(name=text, cell=1, total=2, elapsed_seconds=1.0, now_bytes=1.0, peak_bytes=2.0)
-    yield from (render_failure(entry, width=width, verbosity=level) for width in (60, 200) for level in (0, 1))
-    yield from (
-        "\n".join(render_summary([entry, quiet], width=width, colour=False, replication=True)) for width in (60, 200)
-    )
-    yield "\n".join(render_header(text, entry.run.machine, "check", text))
-    yield render_live(progress, width=80)
 
 
 def test_hostile_text_is_harmless_everywhere():
@@ -292,7 +246,7 @@ def test_the_header_says_what_is_declared(mode, budget_file, line):
     ],
 )
 def test_live_line(width, expected):
-    progress = Progress(
+    progress = ShownProgress(
         name="lectures/programming/kesten.md",
         cell=3,
         total=14,
@@ -304,14 +258,14 @@ def test_live_line(width, expected):
 
 
 def test_live_line_before_the_first_cell_and_after_an_hour():
-    start = Progress(name="a.md", cell=0, total=14, elapsed_seconds=0.2)
+    start = ShownProgress(name="a.md", cell=0, total=14, elapsed_seconds=0.2)
     assert render_live(start, width=80) == "a.md  kernel starts   0:00"
     assert render_live(replace(start, cell=9, elapsed_seconds=3725), width=80) == "a.md  cell  9/14  1:02:05"
 
 
 @given(st.text(max_size=60), st.integers(0, 200), st.integers(0, 999), st.floats(0, 1e6))
 def test_the_live_line_leaves_the_last_column_free(name, width, number, elapsed):
-    progress = Progress(name=name, cell=number, total=999, elapsed_seconds=elapsed, now_bytes=1e9, peak_bytes=2e9)
+    progress = ShownProgress(name=name, cell=number, total=999, elapsed_seconds=elapsed, now_bytes=1e9, peak_bytes=2e9)
     assert display_width(render_live(progress, width=width)) <= max(0, width - 1)
 
 

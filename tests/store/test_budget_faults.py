@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine, parse_platform_label
+from pytest_lecturecheck.store.budget_file.budget_reader import parse_budget_text
 from pytest_lecturecheck.store.budget_file.files import load_budgets, save_budgets
-from pytest_lecturecheck.store.budget_file.reading import parse_budget_text
 from pytest_lecturecheck.units import GIB
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "budget-files.md"

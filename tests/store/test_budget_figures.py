@@ -4,11 +4,11 @@ from dataclasses import replace
 from textwrap import dedent
 
 import pytest
-from budget_samples import PLATFORM, budgets, entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.budget_samples import PLATFORM, budgets, entry
 
-from pytest_lecturecheck.budget.limits import FigureBudget
+from pytest_lecturecheck.budget.limits import ReportedValueBudget
 from pytest_lecturecheck.errors import BudgetFileError
 from pytest_lecturecheck.store.budget_file.files import load_budgets, save_budgets
 
@@ -44,9 +44,9 @@ def faults_of(path):
 
 def test_figures_stand_between_metrics_and_cells_in_order(path):
     held = {
-        "speedup": FigureBudget(name="speedup", at_least=1.5, seen=(1.67, 1.7), unit="x"),
-        "distance": FigureBudget(name="distance", limit=1e-9, seen=(1e-15, 0.0)),
-        "both": FigureBudget(name="both", at_least=-2.0, limit=3.0),
+        "speedup": ReportedValueBudget(name="speedup", at_least=1.5, seen=(1.67, 1.7), unit="x"),
+        "distance": ReportedValueBudget(name="distance", limit=1e-9, seen=(1e-15, 0.0)),
+        "both": ReportedValueBudget(name="both", at_least=-2.0, limit=3.0),
     }
     save_budgets(path, budgets(entry("a.md", figures=held)))
     lines = path.read_text("utf-8").splitlines()
@@ -65,7 +65,7 @@ def test_figures_stand_between_metrics_and_cells_in_order(path):
 @given(limits=st.tuples(FINITE, FINITE).map(sorted), seen=st.lists(FINITE, max_size=3))
 def test_every_number_reads_back_as_it_was(tmp_path_factory, limits, seen):
     path = tmp_path_factory.mktemp("figures") / f"{PLATFORM}.toml"
-    held = {"f": FigureBudget(name="f", at_least=limits[0], limit=limits[1], seen=tuple(seen))}
+    held = {"f": ReportedValueBudget(name="f", at_least=limits[0], limit=limits[1], seen=tuple(seen))}
     save_budgets(path, budgets(entry("a.md", figures=held)))
     (read,) = figures_of(path).values()
     assert [repr(value) for value in (read.at_least, read.limit, *read.seen)] == [repr(v) for v in (*limits, *seen)]
@@ -114,7 +114,7 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
     new = {
         "speedup": replace(old["speedup"], seen=(4.0,)),
         "same": old["same"],
-        "added": FigureBudget(name="added", seen=(7.0,)),
+        "added": ReportedValueBudget(name="added", seen=(7.0,)),
     }
     changed = replace(before, lectures={key: replace(before.lectures[key], figures=new)})
     assert save_budgets(path, changed) is True

@@ -9,9 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from budget_samples import MACHINE, PLATFORM, SOFTWARE, budgets, entry, entry_keys, many_budgets, metric_budget, printed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.budget_samples import (
+    MACHINE,
+    PLATFORM,
+    SOFTWARE,
+    budgets,
+    entry,
+    entry_keys,
+    many_budgets,
+    metric_budget,
+    printed,
+)
 
 from pytest_lecturecheck.budget.limits import MetricBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError

@@ -17,7 +17,9 @@ from pytest_lecturecheck.model.device import Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.store.history import (
+from pytest_lecturecheck.store.path_redaction import hide_places
+from pytest_lecturecheck.store.runs import NewerRunFileError, run_to_dict, verdict_to_dict
+from pytest_lecturecheck.store.session_history import (
     find_session,
     keep_session,
     read_session,
@@ -25,8 +27,6 @@ from pytest_lecturecheck.store.history import (
     session_files,
     with_short_timelines,
 )
-from pytest_lecturecheck.store.path_redaction import hide_places
-from pytest_lecturecheck.store.runs import NewerRunFileError, run_to_dict, verdict_to_dict
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

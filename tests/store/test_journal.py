@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.store import journal
-from pytest_lecturecheck.store.folder import make_own_folder
 from pytest_lecturecheck.store.journal import Event, Interrupted, Journal, read_journal, take_interrupted, take_worker
+from pytest_lecturecheck.store.own_folder import make_own_folder
 
 HEAD = {"event": Event.SESSION, "time": 1000.0, "schema": 1, "session": "s", "worker": "gw0", "pid": 1, "locked": True}
 RUNNING = [

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from budget_samples import entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.budget_samples import entries
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError

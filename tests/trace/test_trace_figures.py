@@ -6,12 +6,12 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_traces import HOST_NAMES, LAUNCH_BOUND_GPU, copy, gpu_names, host_call, kernel, process, thread, thunk
+from support.made_traces import HOST_NAMES, LAUNCH_BOUND_GPU, copy, gpu_names, host_call, kernel, process, thread, thunk
 
 from pytest_lecturecheck.errors import TraceFileError
 from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp
 from pytest_lecturecheck.trace.events import Op
-from pytest_lecturecheck.trace.figures import cover, judge_bound, nest, summarise
+from pytest_lecturecheck.trace.profile_summary import cover, judge_bound, nest, summarise
 
 MICRO = 1e-6
 

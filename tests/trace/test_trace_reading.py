@@ -7,11 +7,11 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_traces import LAUNCH_BOUND_GPU, gpu_names, host_call, kernel, write
+from support.made_traces import LAUNCH_BOUND_GPU, gpu_names, host_call, kernel, write
 
 from pytest_lecturecheck.errors import TraceFileError
-from pytest_lecturecheck.trace.figures import summarise
-from pytest_lecturecheck.trace.reading import find_trace, read_cell, read_events, read_trace
+from pytest_lecturecheck.trace.profile_summary import summarise
+from pytest_lecturecheck.trace.trace_reader import find_trace, read_cell, read_events, read_trace
 
 NAME = "plugins/profile/2026_01_02_03_04_05/vm.trace.json.gz"
 HEAD = b'{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":['

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pytest_lecturecheck.diagnosis.gpu.allocator_settings import is_without_preallocation, set_fraction
 from pytest_lecturecheck.diagnosis.gpu.ends import DeviceEnd
+from pytest_lecturecheck.diagnosis.gpu.gpu_wording import mebibytes
 from pytest_lecturecheck.diagnosis.gpu.holders import others_of, total_bytes
-from pytest_lecturecheck.diagnosis.gpu.settings import is_without_preallocation, set_fraction
-from pytest_lecturecheck.diagnosis.gpu.wording import mebibytes
 from pytest_lecturecheck.model.device import DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.model.device_plan import CONTEXT_BYTES, count_fitting, does_fit, memory_fraction
 from pytest_lecturecheck.model.evidence import Evidence

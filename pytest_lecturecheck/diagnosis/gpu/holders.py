@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.diagnosis.gpu.allocator_settings import is_without_preallocation, set_fraction
 from pytest_lecturecheck.diagnosis.gpu.ends import DeviceEnd
-from pytest_lecturecheck.diagnosis.gpu.settings import is_without_preallocation, set_fraction
-from pytest_lecturecheck.model.device import AllocatorFigures, DeviceHolder, DeviceUse, HolderKind
+from pytest_lecturecheck.model.device import AllocatorUsage, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.model.device_plan import CONTEXT_BYTES, DEFAULT_FRACTION
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Method
@@ -28,7 +28,7 @@ _FULL_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class HeldMemory:
     """
     What others held of a device, where that made the difference.
 
@@ -129,7 +129,7 @@ def most_used_bytes(use: DeviceUse) -> int | None:
     return max(use.peak_used_bytes or 0, beside + (run or 0) if use.peak_used_bytes is None else beside)
 
 
-def find_holding(evidence: Evidence, end: DeviceEnd) -> Holding | None:
+def find_holding(evidence: Evidence, end: DeviceEnd) -> HeldMemory | None:
     """Find what others held of a device and this run lacked; ``None`` where that is not what the evidence says."""
     if end.has_own_limit or _had_full_share(evidence):
         return None
@@ -142,7 +142,7 @@ def find_holding(evidence: Evidence, end: DeviceEnd) -> Holding | None:
     return max(found, key=lambda holding: (holding.held_bytes, holding.kind is HolderKind.ENDED_LECTURE), default=None)
 
 
-def _named(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterable[Holding]:
+def _named(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterable[HeldMemory]:
     """Give the holders of each kind whose memory made the difference."""
     race = _find_race(evidence, use)
     if race is not None:
@@ -153,10 +153,10 @@ def _named(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterable[Holdi
             continue
         held = sum_bytes(holders)
         if held > 0 and _matters(use, end, held):
-            yield Holding(use=use, kind=kind, holders=holders, held_bytes=held)
+            yield HeldMemory(use=use, kind=kind, holders=holders, held_bytes=held)
 
 
-def _nameless(use: DeviceUse, end: DeviceEnd) -> Iterable[Holding]:
+def _nameless(use: DeviceUse, end: DeviceEnd) -> Iterable[HeldMemory]:
     """Give what was in use before the run and no holder accounts for, with those who may have held it."""
     if use.before_bytes is None:
         return
@@ -166,12 +166,12 @@ def _nameless(use: DeviceUse, end: DeviceEnd) -> Iterable[Holding]:
     if held <= 0 or HolderKind.RUNNING_LECTURE in kinds or not _matters(use, end, held):
         return
     if len(kinds) == 1:
-        yield Holding(use=use, kind=silent[0].kind, holders=silent, held_bytes=held)
+        yield HeldMemory(use=use, kind=silent[0].kind, holders=silent, held_bytes=held)
     elif (share(held, use) or 0) >= _MOST_OF_CARD:
-        yield Holding(use=use, kind=HolderKind.FOREIGN, holders=(), held_bytes=held)
+        yield HeldMemory(use=use, kind=HolderKind.FOREIGN, holders=(), held_bytes=held)
 
 
-def _find_race(evidence: Evidence, use: DeviceUse) -> Holding | None:
+def _find_race(evidence: Evidence, use: DeviceUse) -> HeldMemory | None:
     """Find one holder with most of the card, as a preallocation has it, beside which this run got only the rest."""
     running = () if is_without_preallocation(evidence.environment) else others_of(use, HolderKind.RUNNING_LECTURE)
     foreign = (
@@ -184,7 +184,7 @@ def _find_race(evidence: Evidence, use: DeviceUse) -> Holding | None:
         held = holder.used_bytes or 0
         is_most = (share(held, use) or 0) >= _MOST_OF_CARD or is_default_share(held, use)
         if is_most and total is not None and (run_bytes(use) or 0) + held <= _SAME_TIME_SLACK * total:
-            return Holding(use=use, kind=holder.kind, holders=(holder,), held_bytes=held, is_race=True)
+            return HeldMemory(use=use, kind=holder.kind, holders=(holder,), held_bytes=held, is_race=True)
     return None
 
 
@@ -228,5 +228,5 @@ def _had_full_share(evidence: Evidence) -> bool:
     return all(_pool(figures) >= full for figures in jax)
 
 
-def _pool(figures: AllocatorFigures) -> int:
+def _pool(figures: AllocatorUsage) -> int:
     return max(figures.pool_bytes or 0, figures.peak_pool_bytes or 0)

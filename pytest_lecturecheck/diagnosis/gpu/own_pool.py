@@ -15,7 +15,9 @@ from typing import Final
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
 from pytest_lecturecheck.diagnosis.gpu.advice import advise_on_fragments, advise_on_race
+from pytest_lecturecheck.diagnosis.gpu.allocator_settings import set_fraction
 from pytest_lecturecheck.diagnosis.gpu.ends import DeviceEnd, read_end
+from pytest_lecturecheck.diagnosis.gpu.gpu_wording import decimal, device_label, device_lines, mebibytes, of_card
 from pytest_lecturecheck.diagnosis.gpu.holders import (
     devices_of,
     is_short,
@@ -26,8 +28,6 @@ from pytest_lecturecheck.diagnosis.gpu.holders import (
     sum_bytes,
     total_bytes,
 )
-from pytest_lecturecheck.diagnosis.gpu.settings import set_fraction
-from pytest_lecturecheck.diagnosis.gpu.wording import decimal, device_label, device_lines, mebibytes, of_card
 from pytest_lecturecheck.diagnosis.requests import MemoryRequest
 from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, error_text, in_brackets, within
 from pytest_lecturecheck.model.device import DeviceUse, HolderKind

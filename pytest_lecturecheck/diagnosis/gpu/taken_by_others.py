@@ -11,18 +11,9 @@ from collections.abc import Iterator
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.crash_places import crash_lines
 from pytest_lecturecheck.diagnosis.gpu.advice import advise_on_leftovers, advise_on_race, advise_on_tenant
+from pytest_lecturecheck.diagnosis.gpu.allocator_settings import set_fraction
 from pytest_lecturecheck.diagnosis.gpu.ends import DeviceEnd, end_text, read_end
-from pytest_lecturecheck.diagnosis.gpu.holders import (
-    Holding,
-    find_holding,
-    is_default_share,
-    is_set_share,
-    others_of,
-    run_bytes,
-    share,
-)
-from pytest_lecturecheck.diagnosis.gpu.settings import set_fraction
-from pytest_lecturecheck.diagnosis.gpu.wording import (
+from pytest_lecturecheck.diagnosis.gpu.gpu_wording import (
     device_label,
     device_lines,
     holder_text,
@@ -30,6 +21,15 @@ from pytest_lecturecheck.diagnosis.gpu.wording import (
     mebibytes,
     of_card,
     which_device,
+)
+from pytest_lecturecheck.diagnosis.gpu.holders import (
+    HeldMemory,
+    find_holding,
+    is_default_share,
+    is_set_share,
+    others_of,
+    run_bytes,
+    share,
 )
 from pytest_lecturecheck.diagnosis.wording import all_lines, error_text
 from pytest_lecturecheck.model.device import DeviceHolder, HolderKind
@@ -54,7 +54,7 @@ def find_held_memory(evidence: Evidence) -> Cause | None:
     return Cause(kind=kind, headline=headline, evidence=lines, advice=tuple(_advice(evidence, end, holding)))
 
 
-def _race_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
+def _race_text(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> str:
     holder, use = holding.holders[0], holding.use
     when = "when it started" if holder.was_there_first else "while it ran"
     already = "already " if holder.was_there_first else ""
@@ -69,7 +69,7 @@ def _race_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
     )
 
 
-def _leftover_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
+def _leftover_text(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> str:
     first, *others = holding.holders
     known = first.used_bytes is not None
     most = "" if known else "up to "
@@ -80,7 +80,7 @@ def _leftover_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
     )
 
 
-def _tenant_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
+def _tenant_text(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> str:
     first, *others = holding.holders
     rest = "" if not others else " and 1 other process" if len(others) == 1 else f" and {len(others)} other processes"
     where = which_device(evidence, holding.use)
@@ -94,7 +94,7 @@ def _tenant_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
     return f"GPU memory held by another program: {held}; {_got(evidence, end, holding)}"
 
 
-def _nobody_text(evidence: Evidence, end: DeviceEnd, holding: Holding) -> str:
+def _nobody_text(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> str:
     return (
         f"out of GPU memory: {of_card(holding.held_bytes, holding.use)} of {device_label(holding.use)} were in use "
         f"before this run, by whom is not known; {_got(evidence, end, holding)}"
@@ -105,7 +105,7 @@ def _as_subject(holder: DeviceHolder) -> str:
     return f"{text}," if "," in (text := holder_text(holder)) else text
 
 
-def _got(evidence: Evidence, end: DeviceEnd, holding: Holding, *, with_card: bool = False) -> str:
+def _got(evidence: Evidence, end: DeviceEnd, holding: HeldMemory, *, with_card: bool = False) -> str:
     """Say what this run got of the card, and how it ended."""
     ended, got = end_text(evidence, end), run_bytes(holding.use)
     if got is None:
@@ -114,7 +114,7 @@ def _got(evidence: Evidence, end: DeviceEnd, holding: Holding, *, with_card: boo
     return f"{lecture_name(evidence)} got {size} and {ended}"
 
 
-def _first_lines(evidence: Evidence, end: DeviceEnd, holding: Holding) -> Iterator[str]:
+def _first_lines(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> Iterator[str]:
     """Give the last words, or that there were none; and what a holder's figure does not say about it."""
     if evidence.error is not None:
         yield error_text(evidence.error)
@@ -131,14 +131,14 @@ def _first_lines(evidence: Evidence, end: DeviceEnd, holding: Holding) -> Iterat
         yield f"{who}: whether its share was in use or only reserved is not known"
 
 
-def _is_usual_share(evidence: Evidence, holding: Holding) -> bool:
+def _is_usual_share(evidence: Evidence, holding: HeldMemory) -> bool:
     held, use = holding.held_bytes, holding.use
     return is_set_share(held, use, evidence) or (
         set_fraction(evidence.environment) is None and is_default_share(held, use)
     )
 
 
-def _advice(evidence: Evidence, end: DeviceEnd, holding: Holding) -> Iterator[str]:
+def _advice(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> Iterator[str]:
     """Advise on the cause, and then on leftovers that are there beside it."""
     leftovers = others_of(holding.use, HolderKind.ENDED_LECTURE)
     if holding.kind is HolderKind.ENDED_LECTURE:

@@ -5,8 +5,8 @@ Its source is sent to a ready Python kernel as a silent request; outputs, prompt
 as they are. It imports the standard library only, and nothing of that kind that a bare kernel has not imported
 already. Figures travel in the metadata of each execute reply, under :data:`KEY`.
 
-What concerns GPUs and compilers is in :mod:`~pytest_lecturecheck.kernel.agent.devices`. Its source comes along as text
-and is compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
+What concerns GPUs and compilers is in :mod:`~pytest_lecturecheck.kernel.agent.device_agent`. Its source comes along as
+text and is compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class LaunchOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelPlace:
+class KernelLocation:
     """
     Where a kernel has come to run.
 
@@ -84,7 +84,7 @@ class Launch(Protocol):
         holder: what holds it to that ("Slurm"), or an empty string.
     """
 
-    place: KernelPlace | None
+    place: KernelLocation | None
     memory_bytes: int | None
     holder: str
 

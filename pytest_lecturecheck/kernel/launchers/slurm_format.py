@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_lecturecheck.config.slurm import SlurmSettings, job_name, mebibytes
+from pytest_lecturecheck.config.slurm_settings import SlurmSettings, job_name, mebibytes
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers.port import LaunchOrder, ProcessEnd
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
@@ -102,7 +102,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and re.fullmatch("[0-9]{1,12}", text) else None
 
 
-class StepText:
+class JobStepText:
     """
     The labelled output of ``srun``, taken apart.
 
@@ -159,7 +159,7 @@ def _parse_announcement(text: str) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepEnd:
+class JobStepEnd:
     """
     How a step ended, by what ``srun`` said and returned.
 
@@ -172,7 +172,7 @@ class StepEnd:
     process: ProcessEnd
 
 
-def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], step: str) -> StepEnd:
+def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], step: str) -> JobStepEnd:
     """
     Read the end of a step.
 
@@ -181,25 +181,25 @@ def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], st
     """
     if return_code < 0:
         # srun itself was killed; what became of the kernel is not known.
-        return StepEnd(state=CANCELLED, process=ProcessEnd(signal=-return_code))
+        return JobStepEnd(state=CANCELLED, process=ProcessEnd(signal=-return_code))
     if any(_NODE_FAILURE.fullmatch(line) for line in said):
-        return StepEnd(state=NODE_FAIL, process=ProcessEnd(signal=_SIGKILL, text="the kernel's node failed"))
+        return JobStepEnd(state=NODE_FAIL, process=ProcessEnd(signal=_SIGKILL, text="the kernel's node failed"))
     what = next((match["what"] for line in reversed(said) if (match := _TASK.fullmatch(line))), "")
     is_over = any((match := _OVER.fullmatch(line)) and match["step"] == step for line in cancelled)
     if "out of memory" in what.lower() or (is_over and what):
         text = "Slurm counted a kill for memory in the kernel's step, of the kernel or of a child of it"
-        return StepEnd(state=OUT_OF_MEMORY, process=ProcessEnd(signal=_SIGKILL, text=text))
+        return JobStepEnd(state=OUT_OF_MEMORY, process=ProcessEnd(signal=_SIGKILL, text=text))
     why = next(
         (match["why"] for line in cancelled if (match := _STEP_END.fullmatch(line)) and match["step"] == step), None
     )
     if (code := _EXIT_CODE.fullmatch(what)) is not None:
-        return StepEnd(state=FAILED, process=ProcessEnd(exit_code=int(code["code"])))
+        return JobStepEnd(state=FAILED, process=ProcessEnd(exit_code=int(code["code"])))
     process = ProcessEnd(exit_code=return_code)
     if return_code > _SIGNAL_BASE and what:
         process = ProcessEnd(signal=return_code - _SIGNAL_BASE)
     if why is not None:
-        return StepEnd(state=TIMEOUT if "TIME LIMIT" in why else CANCELLED, process=process)
-    return StepEnd(state=FAILED if return_code else COMPLETED, process=process)
+        return JobStepEnd(state=TIMEOUT if "TIME LIMIT" in why else CANCELLED, process=process)
+    return JobStepEnd(state=FAILED if return_code else COMPLETED, process=process)
 
 
 def refusal_text(said: Sequence[str], return_code: int | None, *, memory_bytes: int, settings: SlurmSettings) -> str:

@@ -1,5 +1,7 @@
 """
-Ties ``srun`` to the session that starts it: run by path as ``python -I tether.py PARENT_PID PROGRAM ARGUMENT...``.
+Tie ``srun`` to the session that starts it.
+
+Run by path as ``python -I srun_parent_watch.py PARENT_PID PROGRAM ARGUMENT...``.
 
 Linux sends this process SIGTERM when the thread that started it ends, in whatever way (``PR_SET_PDEATHSIG``, prctl(2));
 the setting outlives ``exec``. ``srun`` then cancels its step. Killing ``srun`` itself would leave the step behind.

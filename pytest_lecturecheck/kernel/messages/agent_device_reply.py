@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 
 LIBRARIES: Final = ("JAX", "PyTorch", "CuPy")
 _DEVICES: Final = 64
@@ -17,7 +17,7 @@ _MOST_COMPILE_SECONDS: Final = 1e7
 """Four months. A lecture's sum and the limit made of it must stay below the longest time that a budget file holds."""
 
 
-def clean_allocators(words: object) -> tuple[AllocatorFigures, ...]:
+def clean_allocators(words: object) -> tuple[AllocatorUsage, ...]:
     """Keep the figures of the known libraries; one that is no size is left out of its entry, or with its entry."""
     if not isinstance(words, list):
         return ()
@@ -25,11 +25,11 @@ def clean_allocators(words: object) -> tuple[AllocatorFigures, ...]:
     return tuple(found for found in figures if found is not None)
 
 
-def _allocator(entry: Mapping[object, object]) -> AllocatorFigures | None:
+def _allocator(entry: Mapping[object, object]) -> AllocatorUsage | None:
     library, live_bytes = entry.get("library"), _size(entry.get("live_bytes"))
     if library not in LIBRARIES or live_bytes is None:
         return None
-    return AllocatorFigures(
+    return AllocatorUsage(
         library=str(library),
         device=clean_text(entry.get("device"), _NAME_CHARS) or "a device without a name",
         live_bytes=live_bytes,
@@ -41,7 +41,7 @@ def _allocator(entry: Mapping[object, object]) -> AllocatorFigures | None:
     )
 
 
-def clean_compilation(words: object) -> CompileFigures | str | None:
+def clean_compilation(words: object) -> CompileTimes | str | None:
     """Keep what the compiler took; a text says why that is not known, ``None`` that JAX was not imported."""
     if not isinstance(words, dict):
         return None
@@ -50,7 +50,7 @@ def clean_compilation(words: object) -> CompileFigures | str | None:
     seconds = _compile_seconds(words.get("seconds"))
     if seconds is None:
         return None
-    return CompileFigures(
+    return CompileTimes(
         seconds=seconds,
         tracing_seconds=_compile_seconds(words.get("tracing_seconds")) or 0.0,
         lowering_seconds=_compile_seconds(words.get("lowering_seconds")) or 0.0,

@@ -21,7 +21,7 @@ from nbclient.exceptions import CellExecutionComplete
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent.core import KEY
 from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
-from pytest_lecturecheck.kernel.messages.lecture_figures import ReportedFigures
+from pytest_lecturecheck.kernel.messages.reported_values_reader import ReportedValuesReader
 from pytest_lecturecheck.kernel.messages.wire import Mailbox
 from pytest_lecturecheck.kernel.process.launch import Kernel
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
@@ -106,7 +106,7 @@ class LectureClient(NotebookClient):
         self.keep_outputs = keep_outputs
         self.text = BoundedText()
         self.errors: list[Any] = []
-        self.figures = ReportedFigures()
+        self.figures = ReportedValuesReader()
         self._kept_bytes = 0
         self.dropped_output_count = 0
         self._request: Request | None = None

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_lecturecheck.kernel.agent.devices import SLOT_BYTES
+from pytest_lecturecheck.kernel.agent.device_agent import SLOT_BYTES
 from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_allocators, clean_compilation, clean_seconds
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 
 _SLOTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastWords:
+class CrashRecord:
     """
     The last state that the agent has written.
 
@@ -32,12 +32,12 @@ class LastWords:
     """
 
     request: int
-    allocators: tuple[AllocatorFigures, ...] = ()
-    compilation: CompileFigures | None = None
+    allocators: tuple[AllocatorUsage, ...] = ()
+    compilation: CompileTimes | None = None
     open_since: float | None = None
     seconds_before: float = 0.0
 
-    def compilation_in(self, request: int, now: float) -> CompileFigures | None:
+    def compilation_in(self, request: int, now: float) -> CompileTimes | None:
         """
         Say what the compiler had taken in a request up to ``now``, a span that was open then included.
 
@@ -48,7 +48,7 @@ class LastWords:
         if self.compilation is None:
             return None
         if request != self.request:
-            return CompileFigures(seconds=0.0)
+            return CompileTimes(seconds=0.0)
         if self.open_since is None or not self.open_since < now:
             return self.compilation
         unfinished = now - self.open_since
@@ -56,7 +56,7 @@ class LastWords:
         return replace(self.compilation, seconds=seconds, unfinished_seconds=unfinished)
 
 
-def read_last_words(path: Path) -> LastWords | None:
+def read_last_words(path: Path) -> CrashRecord | None:
     """Read the file of the last words as the text of a stranger; ``None`` where there are none."""
     words = max(_read_slots(path), key=lambda found: found["number"], default=None)
     if words is None:
@@ -64,10 +64,10 @@ def read_last_words(path: Path) -> LastWords | None:
     compiler, request = words.get("compile"), words.get("request")
     compilation = clean_compilation(compiler)
     spans: dict[str, Any] = compiler if isinstance(compiler, dict) else {}
-    return LastWords(
+    return CrashRecord(
         request=request if isinstance(request, int) else 0,
         allocators=clean_allocators(words.get("allocators")),
-        compilation=compilation if isinstance(compilation, CompileFigures) else None,
+        compilation=compilation if isinstance(compilation, CompileTimes) else None,
         open_since=clean_seconds(spans.get("open_since")),
         seconds_before=clean_seconds(spans.get("seconds_before")) or 0.0,
     )

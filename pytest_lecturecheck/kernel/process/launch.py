@@ -26,8 +26,8 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from pytest_lecturecheck.errors import KernelStartError
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
-from pytest_lecturecheck.kernel.launchers.port import KernelPlace, Launch, Launcher, LaunchOrder, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchOrder, ProcessEnd
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.quiet import quiet_failures
@@ -277,7 +277,7 @@ class Kernel:
         self._folder = folder
 
     @property
-    def place(self) -> KernelPlace:
+    def place(self) -> KernelLocation:
         """Say where the kernel runs."""
         place = self.provisioner.launch.place
         assert place is not None  # noqa: S101 - a Kernel exists only after the launch

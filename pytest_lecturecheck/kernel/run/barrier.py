@@ -79,7 +79,7 @@ class Barrier:
                 await self._open.wait()
 
 
-class Seat:
+class BarrierSlot:
     """
     One kernel's place in a cohort: what its run tells the others.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pytest_lecturecheck.kernel.messages.crash_record import LastWords
+from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord
 from pytest_lecturecheck.kernel.run.device_readings import (
     cell_readings,
     compile_reading,
@@ -17,7 +17,7 @@ from pytest_lecturecheck.kernel.run.device_readings import (
     shared_devices,
 )
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures, DeviceHolder, DeviceUse, HolderKind
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.probe import DeviceProbe
@@ -39,12 +39,12 @@ class CellDevices:
         readings: the metrics that follow from them.
     """
 
-    allocators: tuple[AllocatorFigures, ...] = ()
-    compilation: CompileFigures | None = None
+    allocators: tuple[AllocatorUsage, ...] = ()
+    compilation: CompileTimes | None = None
     readings: Mapping[Metric, Reading] = field(default_factory=dict)
 
 
-class DeviceBook:
+class DeviceLog:
     """
     Keeps the account of one run.
 
@@ -56,9 +56,9 @@ class DeviceBook:
         """Start empty."""
         self._lecture = lecture
         self._probe: DeviceProbe | None = None
-        self._history: list[tuple[AllocatorFigures, ...]] = []
-        self._first: dict[tuple[str, str], AllocatorFigures] = {}
-        self._latest: dict[tuple[str, str], AllocatorFigures] = {}
+        self._history: list[tuple[AllocatorUsage, ...]] = []
+        self._first: dict[tuple[str, str], AllocatorUsage] = {}
+        self._latest: dict[tuple[str, str], AllocatorUsage] = {}
         self._is_whole = True
         self._told: set[str] = set()
         self.findings: list[Finding] = []
@@ -133,13 +133,13 @@ class DeviceBook:
         self._keep(allocators, cell_number)
         return _with_compilation(allocators, words.get("compilation"), readings)
 
-    def _before(self) -> tuple[AllocatorFigures, ...]:
+    def _before(self) -> tuple[AllocatorUsage, ...]:
         """Give the figures at the last cell's end; of an allocator that was silent there only its peaks are known."""
         last = {_key(figures): figures for figures in (self._history[-1] if self._history else ())}
         silent = {key: replace(figures, live_bytes=0, pool_bytes=None) for key, figures in self._latest.items()}
         return tuple({**silent, **last}.values())
 
-    def read_last_words(self, words: LastWords | None, request: int) -> CellDevices:
+    def read_last_words(self, words: CrashRecord | None, request: int) -> CellDevices:
         """
         Say what a kernel's last words mean for the cell that runs; nothing is booked yet.
 
@@ -156,14 +156,14 @@ class DeviceBook:
         }
         return _with_compilation(words.allocators, words.compilation_in(request, time.monotonic()), readings)
 
-    def take_last_words(self, cell_number: int, words: LastWords | None, request: int) -> CellDevices:
+    def take_last_words(self, cell_number: int, words: CrashRecord | None, request: int) -> CellDevices:
         """Book what a kernel had written down before it died, or before it was killed."""
         seen = self.read_last_words(words, request)
         self._is_whole = False
         self._keep(seen.allocators, cell_number)
         return seen
 
-    def _keep(self, allocators: tuple[AllocatorFigures, ...], cell_number: int) -> None:
+    def _keep(self, allocators: tuple[AllocatorUsage, ...], cell_number: int) -> None:
         self._history.append(allocators)
         for figures in allocators:
             self._first.setdefault(_key(figures), figures)
@@ -217,14 +217,14 @@ class DeviceBook:
             self.findings.append(Finding(kind=kind, message=message, cell_number=cell_number))
 
 
-def _key(figures: AllocatorFigures) -> tuple[str, str]:
+def _key(figures: AllocatorUsage) -> tuple[str, str]:
     return figures.library, figures.device
 
 
 def _with_compilation(
-    allocators: tuple[AllocatorFigures, ...], compilation: object, readings: Mapping[Metric, Reading]
+    allocators: tuple[AllocatorUsage, ...], compilation: object, readings: Mapping[Metric, Reading]
 ) -> CellDevices:
-    if isinstance(compilation, CompileFigures):
+    if isinstance(compilation, CompileTimes):
         more: dict[Metric, Reading] = {Metric.COMPILE: compile_reading(compilation)}
         return CellDevices(allocators=allocators, compilation=compilation, readings={**readings, **more})
     if isinstance(compilation, str):

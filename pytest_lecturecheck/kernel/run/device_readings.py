@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pytest_lecturecheck.model.device import AllocatorFigures, CompileFigures
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 
 _METRICS: Final = (Metric.GPU_LIVE, Metric.GPU_POOL)
@@ -22,7 +22,7 @@ _FAR_UNDER_FRACTION: Final = 0.9
 _OVERHEAD_BYTES: Final = 1536 * 1024**2
 """What a process holds of a device beside its allocator's pool: context, code, libraries' work space."""
 
-Figures: TypeAlias = Sequence[AllocatorFigures]
+Figures: TypeAlias = Sequence[AllocatorUsage]
 _Key: TypeAlias = tuple[str, str]
 
 
@@ -49,7 +49,7 @@ def cell_readings(before: Figures, after: Figures) -> dict[Metric, Reading]:
     return {metric: _highest(metric, _cell_bounds(metric, earlier, after)) for metric in _METRICS}
 
 
-def _cell_bounds(metric: Metric, earlier: Mapping[_Key, AllocatorFigures], after: Figures) -> Iterator[_Bounds]:
+def _cell_bounds(metric: Metric, earlier: Mapping[_Key, AllocatorUsage], after: Figures) -> Iterator[_Bounds]:
     for figures in after:
         now, peak = _now(metric, figures), _peak(metric, figures)
         if now is None:
@@ -84,7 +84,7 @@ def lecture_readings(history: Iterable[Figures], *, is_whole: bool) -> dict[Metr
 
 
 def _life_bounds(metric: Metric, states: Sequence[Figures], *, is_whole: bool) -> Iterator[_Bounds]:
-    series: dict[_Key, list[AllocatorFigures]] = {}
+    series: dict[_Key, list[AllocatorUsage]] = {}
     for state in states:
         for figures in state:
             series.setdefault(_key(figures), []).append(figures)
@@ -115,30 +115,30 @@ def _highest(metric: Metric, bounds: Iterable[_Bounds]) -> Reading:
     return Measurement(metric=metric, value=top.low, method=Method.AGENT, source=top.source)
 
 
-def _now(metric: Metric, figures: AllocatorFigures) -> int | None:
+def _now(metric: Metric, figures: AllocatorUsage) -> int | None:
     return figures.live_bytes if metric is Metric.GPU_LIVE else figures.pool_bytes
 
 
-def _peak(metric: Metric, figures: AllocatorFigures) -> int | None:
+def _peak(metric: Metric, figures: AllocatorUsage) -> int | None:
     return figures.peak_live_bytes if metric is Metric.GPU_LIVE else figures.peak_pool_bytes
 
 
-def _key(figures: AllocatorFigures) -> _Key:
+def _key(figures: AllocatorUsage) -> _Key:
     return figures.library, figures.device
 
 
-def _source(figures: AllocatorFigures) -> str:
+def _source(figures: AllocatorUsage) -> str:
     return f"{figures.library} on {figures.device}"
 
 
-def compile_reading(figures: CompileFigures) -> Measurement:
+def compile_reading(figures: CompileTimes) -> Measurement:
     """Give ``compile_seconds`` of one cell."""
     return Measurement(metric=Metric.COMPILE, value=figures.seconds, method=Method.AGENT, source="jax.monitoring")
 
 
 def shared_devices(figures: Figures) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Name the devices that more than one library has memory of, each with its libraries."""
-    holders: dict[str, list[AllocatorFigures]] = {}
+    holders: dict[str, list[AllocatorUsage]] = {}
     for entry in figures:
         number = re.search(r"\d+$", entry.device)
         holders.setdefault(number[0] if number else entry.device, []).append(entry)
@@ -169,7 +169,7 @@ def is_preallocated(first: Figures, last: Figures, used_bytes: float) -> bool:
     )
 
 
-def _fills_device(first: AllocatorFigures, last: AllocatorFigures, used_bytes: float) -> bool:
+def _fills_device(first: AllocatorUsage, last: AllocatorUsage, used_bytes: float) -> bool:
     # Old versions of JAX keep no figure of the pool; then it is the size in use on the device that shows it.
     pool, limit = first.pool_bytes if first.pool_bytes is not None else first.limit_bytes, first.limit_bytes
     if not pool or not limit or pool < _FULL_FRACTION * limit:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import zmq.asyncio
 
 from pytest_lecturecheck.kernel.agent import core as agent
-from pytest_lecturecheck.kernel.agent import devices as agent_devices
+from pytest_lecturecheck.kernel.agent import device_agent as agent_devices
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
-from pytest_lecturecheck.kernel.messages.crash_record import LastWords, read_last_words
+from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_last_words
 from pytest_lecturecheck.kernel.messages.stack import Stack, StackOffer, ask_stack, parse_stack
 from pytest_lecturecheck.kernel.process.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.process.cgroup import make_group
@@ -34,7 +34,7 @@ _EXIT_SECONDS: Final = 10.0
 _AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
 
 
-class Attached:
+class KernelSession:
     """
     One kernel under way.
 
@@ -144,7 +144,7 @@ class Attached:
             # No other request says this: what a lecture says of signals is not believed.
             self._stack_offer = reply.words.get("stack_offer") if reply is not None else None
 
-    def last_words(self) -> LastWords | None:
+    def last_words(self) -> CrashRecord | None:
         """Read what the agent has written down last; works while the kernel runs and after its end."""
         return read_last_words(self._folder / agent.LAST_WORDS_FILE)
 
@@ -213,7 +213,7 @@ async def launch(
     cwd: Path,
     document: Any,
     on_queue: Callable[[str], None] = lambda _: None,
-) -> Attached:
+) -> KernelSession:
     """
     Start a kernel's process and attach client and probe; it is not ready yet.
 
@@ -248,7 +248,7 @@ async def launch(
         folders = [kernel.folder] + ([str(cwd)] if plan.settings.run_in_temp else [])
         group = str(kernel.group.folder) if kernel.group is not None else None
         ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
-    attached = Attached(kernel, LectureClient(document, kernel), _open_probe(ports, kernel), cap)
+    attached = KernelSession(kernel, LectureClient(document, kernel), _open_probe(ports, kernel), cap)
     if kernel.place.is_here:
         attached.devices_since = time.perf_counter()
         attached.device_probe = ports.open_device_probe(kernel.pid, token)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.kernel.process.teardown import Leftover
-from pytest_lecturecheck.kernel.run.kernel_session import Attached
+from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Ports
 from pytest_lecturecheck.kernel.run.shared_memory import SharedMemoryWatch
 from pytest_lecturecheck.model.finding import Finding, FindingKind
@@ -18,7 +18,7 @@ _NAMES: Final = 10
 _BYPRODUCTS: Final = frozenset({"__pycache__", ".ipynb_checkpoints", ".pytest_cache"})
 
 
-class Traces:
+class LeftoverWatch:
     """
     Notes what appears while a lecture runs, so that what is left at its end has a cell to its name.
 
@@ -29,7 +29,7 @@ class Traces:
         lecture: the lecture's own file.
     """
 
-    def __init__(self, attached: Attached, ports: Ports, folder: Path, lecture: Path) -> None:
+    def __init__(self, attached: KernelSession, ports: Ports, folder: Path, lecture: Path) -> None:
         """Note what is there before the first cell."""
         self._attached = attached
         self._ports = ports

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.process.teardown import FindMarked
 from pytest_lecturecheck.model.evidence import OomKill
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import DeviceProbe, Probe, SharedSegment, Snapshot
-from pytest_lecturecheck.model.profile import ProfileFigures
+from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class RunProgress:
     """
     Where a run stands, for the live line: cell ``number`` of ``total``, elapsed seconds, last figures.
 
@@ -38,7 +38,7 @@ class Progress:
     is_ending: bool = False
 
 
-class Warden(Protocol):
+class Reaper(Protocol):
     """Ends runs whose session was killed."""
 
     def add(self, token: str, *, pid: int, folders: list[str], group: str | None) -> None:
@@ -88,9 +88,9 @@ class Ports:
     compare_oom: Callable[[Any, Any], tuple[OomKill, ...]]
     read_kernel_log: Callable[[Iterable[int], float], tuple[str, ...]]
     read_load_average: Callable[[], float | None]
-    warden: Warden | None
+    warden: Reaper | None
     available_memory: Callable[[], int | None]
-    on_progress: Callable[[Progress], None]
+    on_progress: Callable[[RunProgress], None]
     read_ulimit: Callable[[int], tuple[int, str] | None] = lambda _pid: None
     launcher: Launcher = LOCAL
     open_remote_probe: Callable[[], Probe] | None = None
@@ -112,7 +112,7 @@ class Tracing:
     cells: frozenset[int]
     folder: Path
     root: Path
-    read: Callable[[Path, float | None], ProfileFigures]
+    read: Callable[[Path, float | None], ProfileSummary]
 
     def cell_folder(self, number: int) -> Path:
         """Give the folder of one cell's trace."""

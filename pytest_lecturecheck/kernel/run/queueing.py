@@ -9,8 +9,8 @@ from typing import Any
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.kernel.run.barrier import Seat
-from pytest_lecturecheck.kernel.run.kernel_session import Attached
+from pytest_lecturecheck.kernel.run.barrier import BarrierSlot
+from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.units import format_duration
 
 
@@ -27,7 +27,7 @@ class Queueing:
         queue: what it queues in now ("Slurm"), or an empty string.
     """
 
-    def __init__(self, launcher: Launcher, seat: Seat | None, patience_seconds: float) -> None:
+    def __init__(self, launcher: Launcher, seat: BarrierSlot | None, patience_seconds: float) -> None:
         """Queue nowhere yet."""
         self._launcher = launcher
         self._seat = seat
@@ -52,7 +52,7 @@ class Queueing:
         """Give for how long it has queued, or has been running."""
         return time.monotonic() - self._since if self.queue else running_seconds
 
-    async def launch(self, launching: Coroutine[Any, Any, Attached]) -> Attached:
+    async def launch(self, launching: Coroutine[Any, Any, KernelSession]) -> KernelSession:
         """
         Wait for the launch.
 

@@ -18,13 +18,13 @@ import zmq.asyncio
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.messages.client import Reply, Request
 from pytest_lecturecheck.kernel.process.launch import make_shared_folder
-from pytest_lecturecheck.kernel.process.shadowing import find_shadowing_files
+from pytest_lecturecheck.kernel.process.shadowing_files import find_shadowing_files
 from pytest_lecturecheck.kernel.process.teardown import interrupt
-from pytest_lecturecheck.kernel.run.barrier import Seat
-from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceBook
-from pytest_lecturecheck.kernel.run.evidence import cell_facts, machine_facts, ulimit_facts
-from pytest_lecturecheck.kernel.run.kernel_session import Attached, launch
-from pytest_lecturecheck.kernel.run.leftovers import Traces
+from pytest_lecturecheck.kernel.run.barrier import BarrierSlot
+from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
+from pytest_lecturecheck.kernel.run.evidence_builder import cell_facts, machine_facts, ulimit_facts
+from pytest_lecturecheck.kernel.run.kernel_session import KernelSession, launch
+from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.observations import (
     cell_error,
     cell_findings,
@@ -33,10 +33,10 @@ from pytest_lecturecheck.kernel.run.observations import (
     mapped_file_findings,
     thread_findings,
 )
-from pytest_lecturecheck.kernel.run.ports import Ports, Progress, RunPlan
-from pytest_lecturecheck.kernel.run.profiling import Profiler
+from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
+from pytest_lecturecheck.kernel.run.profiler import Profiler
 from pytest_lecturecheck.kernel.run.queueing import Queueing
-from pytest_lecturecheck.kernel.run.scheduler_step import Step, look_at_step, scheduler_findings
+from pytest_lecturecheck.kernel.run.scheduler_step import JobStep, look_at_step, scheduler_findings
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
@@ -50,7 +50,9 @@ _PROGRESS_SECONDS: Final = 0.5
 _START_TRIES: Final = 2
 
 
-async def run_lecture(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, seat: Seat | None = None) -> Run:
+async def run_lecture(
+    plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, seat: BarrierSlot | None = None
+) -> Run:
     """
     Run a lecture and give the record of it.
 
@@ -105,7 +107,7 @@ class _LectureRun:
     """The state of one run while it lasts."""
 
     def __init__(
-        self, plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, record: Run, seat: Seat | None
+        self, plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, record: Run, seat: BarrierSlot | None
     ) -> None:
         self.plan, self.ports, self.context, self.record, self.seat = plan, ports, context, record, seat
         self.timeout = plan.settings.timeout_seconds or math.inf
@@ -117,16 +119,16 @@ class _LectureRun:
         self.clock = asyncio.get_running_loop().time
         self.begun = self.clock()
         self.monotonic, self.started_at = time.monotonic(), time.perf_counter()
-        self.attached: Attached | None = None
+        self.attached: KernelSession | None = None
         self.running: Cell | None = None
         self.cell_of_request: dict[int, int] = {}
         self.mapped_files: dict[int, int | None] = {}
         self.threads_after: dict[int, list[tuple[str, int]]] = {}
         self.queueing = Queueing(ports.launcher, seat, self.startup_timeout)
         self.temp_folder: tempfile.TemporaryDirectory[str] | None = None
-        self.traces: Traces | None = None
-        self.step = Step()
-        self.devices = DeviceBook(plan.shown_name)
+        self.traces: LeftoverWatch | None = None
+        self.step = JobStep()
+        self.devices = DeviceLog(plan.shown_name)
         if seat is not None:
             seat.origin = self.started_at
         self.profiler = Profiler(plan.tracing, plan.lecture.cells, self.findings)
@@ -170,7 +172,7 @@ class _LectureRun:
         record = await self._run_cells(attached)
         return record if record.outcome is not Outcome.COMPLETED else await self._finish(attached)
 
-    async def _start(self, limit: float) -> Attached:
+    async def _start(self, limit: float) -> KernelSession:
         for _ in range(_START_TRIES - 1):
             attached = await self._launch()
             try:
@@ -188,7 +190,7 @@ class _LectureRun:
         await attached.connect(limit)
         return attached
 
-    async def _launch(self) -> Attached:
+    async def _launch(self) -> KernelSession:
         folder = self._folder()
         launching = launch(
             self.plan, self.ports, self.context, cwd=folder, document=self.document, on_queue=self.queueing.note
@@ -197,7 +199,7 @@ class _LectureRun:
         # A queue before the start is no time of the lecture's.
         self.begun += self.attached.kernel.provisioner.queued_seconds
         self.devices.attach(self.attached.device_probe)
-        self.traces = Traces(self.attached, self.ports, folder, self.plan.lecture.path)
+        self.traces = LeftoverWatch(self.attached, self.ports, folder, self.plan.lecture.path)
         if self.seat is not None:
             self.seat.note_kernel(self.attached)
         return self.attached
@@ -219,7 +221,7 @@ class _LectureRun:
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
-    async def _run_cells(self, attached: Attached) -> Run:
+    async def _run_cells(self, attached: KernelSession) -> Run:
         for position, cell in enumerate(self.plan.lecture.cells):
             if self.cells[position].status is not CellStatus.NOT_RUN:
                 continue
@@ -236,7 +238,7 @@ class _LectureRun:
         self.running = None
         return self.record
 
-    async def _run_cell(self, attached: Attached, cell: Cell) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
+    async def _run_cell(self, attached: KernelSession, cell: Cell) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
         total_left = self._total_left()
         limit = min(self.timeout, total_left)
         attached.request_count += 1
@@ -268,7 +270,7 @@ class _LectureRun:
         return result, (Outcome.TIMED_OUT, replace(evidence, timeout_seconds=seconds, timeout_kind=kind))
 
     async def _time_out(
-        self, attached: Attached, cell: Cell, request: Request, measured: CellReadings
+        self, attached: KernelSession, cell: Cell, request: Request, measured: CellReadings
     ) -> tuple[Evidence, CellDevices]:
         """Look at what the cell is doing, then stop it."""
         words = attached.last_words()
@@ -283,13 +285,13 @@ class _LectureRun:
         return evidence, self.devices.take_last_words(cell.number, words, attached.request_count)
 
     @staticmethod
-    async def _stop_cell(attached: Attached, request: Request) -> bool:
+    async def _stop_cell(attached: KernelSession, request: Request) -> bool:
         """Interrupt, wait a little; what does not stop then is killed with the teardown."""
         await interrupt(attached.kernel)
         return await attached.client.wait_cell(request, _INTERRUPT_GRACE_SECONDS)
 
     def _judge_cell(
-        self, attached: Attached, cell: Cell, reply: Reply, measured: CellReadings
+        self, attached: KernelSession, cell: Cell, reply: Reply, measured: CellReadings
     ) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
         client = attached.client
         attached.stack_taken = "stack_taken" in reply.words
@@ -345,7 +347,7 @@ class _LectureRun:
 
     # -- end ----------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, attached: Attached) -> Run:
+    async def _finish(self, attached: KernelSession) -> Run:
         """Close the measurement of a lecture that came to its end and ask what ran; a kernel that has gone has died."""
         self._leave_seat()
         attached.probe.close()
@@ -397,7 +399,7 @@ class _LectureRun:
 
     def _report_progress(self) -> None:
         self.ports.on_progress(
-            Progress(
+            RunProgress(
                 lecture=self.record.lecture,
                 number=self.running.number if self.running is not None else 0,
                 total=len(self.cells),
@@ -409,7 +411,7 @@ class _LectureRun:
         )
 
 
-def _figures(measured: CellReadings, seen: CellDevices, attached: Attached) -> dict[str, Any]:
+def _figures(measured: CellReadings, seen: CellDevices, attached: KernelSession) -> dict[str, Any]:
     return {
         "readings": {**measured.readings, **seen.readings},
         "allocators": seen.allocators,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pytest_lecturecheck.kernel.launchers.local import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.process.launch import Kernel
 from pytest_lecturecheck.model.evidence import SchedulerFacts
@@ -19,7 +19,7 @@ _DISAGREEMENT_FRACTION: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class JobStep:
     """
     What is known when all has ended.
 
@@ -45,12 +45,12 @@ class Step:
         )
 
 
-async def look_at_step(kernel: Kernel, launcher: Launcher) -> Step:
+async def look_at_step(kernel: Kernel, launcher: Launcher) -> JobStep:
     """Ask what became of a kernel's step; call it after the teardown."""
     if launcher.name == LOCAL.name:
-        return Step()
+        return JobStep()
     facts = await kernel.provisioner.launch.facts()
-    return Step(launcher=launcher.name, queued_seconds=round(kernel.provisioner.queued_seconds, 3), facts=facts)
+    return JobStep(launcher=launcher.name, queued_seconds=round(kernel.provisioner.queued_seconds, 3), facts=facts)
 
 
 def scheduler_findings(record: Run) -> Iterator[Finding]:

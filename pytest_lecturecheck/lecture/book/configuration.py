@@ -18,7 +18,7 @@ from pytest_lecturecheck.lecture.book.patterns import matches_path
 from pytest_lecturecheck.lecture.book.sphinx_conf import current_names, read_constants
 from pytest_lecturecheck.lecture.book.toc import Toc, read_toc
 from pytest_lecturecheck.lecture.own_settings import BadValueError, read_bool, read_mode, read_number_timeout
-from pytest_lecturecheck.lecture.text import read_text, refuse_conflict
+from pytest_lecturecheck.lecture.source_text import read_text, refuse_conflict
 from pytest_lecturecheck.model.settings import RunSettings
 
 _CONFIG: Final = "_config.yml"
@@ -263,7 +263,7 @@ def _read_sphinx(folder: Path) -> Book | None:
 
 
 def _load_table(path: Path) -> _Table:
-    from pytest_lecturecheck.lecture.yaml import load_table  # noqa: PLC0415 - loads yaml, which most projects never need
+    from pytest_lecturecheck.lecture.yaml_text import load_table  # noqa: PLC0415 - loads yaml, which most projects never need
 
     text = _read_config_text(path)
     loaded = load_table(text, name=str(path), what=path.name)
@@ -271,7 +271,7 @@ def _load_table(path: Path) -> _Table:
 
 
 def _load_toc(path: Path) -> Toc:
-    from pytest_lecturecheck.lecture.yaml import load  # noqa: PLC0415 - see above
+    from pytest_lecturecheck.lecture.yaml_text import load  # noqa: PLC0415 - see above
 
     value, _lines = load(_read_config_text(path), name=str(path), what=path.name)
     return read_toc(value, origin=path.name)

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.formats import peek as _peek
-from pytest_lecturecheck.lecture.formats.markdown import Fence, is_closed, parse_blocks
+from pytest_lecturecheck.lecture.formats.markdown_source import Fence, is_closed, parse_blocks
 from pytest_lecturecheck.lecture.formats.notebook import make_code_cell, make_notebook, make_text_cell
-from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place, lift_jupyter, lift_lines
-from pytest_lecturecheck.lecture.text import refuse_conflict
-from pytest_lecturecheck.lecture.yaml import load_table
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation, lift_jupyter, lift_lines
+from pytest_lecturecheck.lecture.source_text import refuse_conflict
+from pytest_lecturecheck.lecture.yaml_text import load_table
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import LectureFormat
 
@@ -170,8 +170,8 @@ def _document(metadata: Mapping[str, Any], body: str, chunks: list[_Chunk]) -> A
     return make_notebook(metadata, cells)
 
 
-def _place(chunk: _Chunk, default_skip: str) -> Place:
-    return Place(
+def _place(chunk: _Chunk, default_skip: str) -> SourceLocation:
+    return SourceLocation(
         line=chunk.fence.line + 1 if chunk.fence.content.strip() else None,
         opening_line=chunk.fence.line,
         skip_reason=chunk.skip_reason or default_skip,

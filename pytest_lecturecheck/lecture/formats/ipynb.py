@@ -15,9 +15,9 @@ import nbformat
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.formats.json_lines import locate_sources
 from pytest_lecturecheck.lecture.formats.notebook import convert, to_node
-from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation
 from pytest_lecturecheck.lecture.plain import TooLargeError, plain
-from pytest_lecturecheck.lecture.text import conflict_reason, find_conflict, has_surrogates
+from pytest_lecturecheck.lecture.source_text import conflict_reason, find_conflict, has_surrogates
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import LectureFormat
 
@@ -64,7 +64,7 @@ def parse_ipynb(text: str, *, name: str) -> Parsed:
         reason = str(exc) if isinstance(exc, TooLargeError) else "is nested too deeply"
         raise LectureReadError(name, None, f"metadata {reason}") from exc
     places = tuple(
-        Place(line=lines[index] if lines is not None else None)
+        SourceLocation(line=lines[index] if lines is not None else None)
         for index, cell in enumerate(data["cells"])
         if cell["cell_type"] == "code"
     )

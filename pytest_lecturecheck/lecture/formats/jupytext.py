@@ -11,10 +11,10 @@ import jupytext
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.formats.notebook import to_node
-from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place, lift_jupyter, lift_lines
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation, lift_jupyter, lift_lines
 from pytest_lecturecheck.lecture.formats.peek import has_percent_cells, script_format
-from pytest_lecturecheck.lecture.text import refuse_conflict
-from pytest_lecturecheck.lecture.yaml import YamlTable, load_table
+from pytest_lecturecheck.lecture.source_text import refuse_conflict
+from pytest_lecturecheck.lecture.yaml_text import YamlTable, load_table
 from pytest_lecturecheck.model.lecture import LectureFormat
 
 _RULE: Final = "# ---"
@@ -83,7 +83,7 @@ def _read(body: str, format_name: str, *, name: str) -> Any:
     return document
 
 
-def locate_cells(sources: Iterable[str], lines: Sequence[str], *, marked: bool) -> Iterable[Place]:
+def locate_cells(sources: Iterable[str], lines: Sequence[str], *, marked: bool) -> Iterable[SourceLocation]:
     """
     Find where each cell's source stands in a script.
 
@@ -103,11 +103,11 @@ def locate_cells(sources: Iterable[str], lines: Sequence[str], *, marked: bool) 
         blank_count = len(source) - len(source.lstrip("\n"))
         found = next((index for index in range(cursor, len(starts)) if _matches(pieces, lines, starts[index][1])), None)
         if found is None or not source.strip():
-            yield Place()
+            yield SourceLocation()
             continue
         opening, line = starts[found]
         cursor = found + 1
-        yield Place(line=line + 1 - blank_count, opening_line=opening + 1)
+        yield SourceLocation(line=line + 1 - blank_count, opening_line=opening + 1)
 
 
 def _starts(lines: Sequence[str], *, marked: bool) -> Iterable[tuple[int, int]]:

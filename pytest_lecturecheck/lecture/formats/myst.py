@@ -18,7 +18,7 @@ from markdown_it.token import Token
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.formats import myst_dropped as _myst_dropped
 from pytest_lecturecheck.lecture.formats import peek as _peek
-from pytest_lecturecheck.lecture.formats.markdown import (
+from pytest_lecturecheck.lecture.formats.markdown_source import (
     Fence,
     content_fences,
     find_broken_fence,
@@ -27,9 +27,9 @@ from pytest_lecturecheck.lecture.formats.markdown import (
 )
 from pytest_lecturecheck.lecture.formats.myst_languages import find_other_languages
 from pytest_lecturecheck.lecture.formats.notebook import make_code_cell, make_notebook, make_text_cell
-from pytest_lecturecheck.lecture.formats.parsed import Parsed, Place, lift_jupyter, lift_lines
-from pytest_lecturecheck.lecture.text import conflict_reason, decode, find_conflict
-from pytest_lecturecheck.lecture.yaml import YamlTable, load_table
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation, lift_jupyter, lift_lines
+from pytest_lecturecheck.lecture.source_text import conflict_reason, decode, find_conflict
+from pytest_lecturecheck.lecture.yaml_text import YamlTable, load_table
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.lecture import LectureFormat
 
@@ -153,7 +153,7 @@ class _Builder:
         self._text_start = 0
         self._text_metadata: dict[str, Any] = {}
         self.cells: list[dict[str, Any]] = []
-        self.places: list[Place] = []
+        self.places: list[SourceLocation] = []
 
     def read(self, tokens: list[Token]) -> None:
         for token in tokens:
@@ -181,7 +181,7 @@ class _Builder:
 
     def _add_code(self, fence: Fence) -> None:
         options, body, offset = self._split_options(fence)
-        place = Place(line=fence.line + 1 + offset if body else None, opening_line=fence.line)
+        place = SourceLocation(line=fence.line + 1 + offset if body else None, opening_line=fence.line)
         source = "\n".join(body)
         if "load" in options:
             source, place = self._load(options["load"], fence)
@@ -208,7 +208,7 @@ class _Builder:
         )
         return dict(table.values), body, taken
 
-    def _load(self, target: object, fence: Fence) -> tuple[str, Place]:
+    def _load(self, target: object, fence: Fence) -> tuple[str, SourceLocation]:
         loaded = self._resolve_load(target, fence)
         try:
             data = loaded.read_bytes()
@@ -220,7 +220,7 @@ class _Builder:
         except LectureReadError as exc:
             msg = f":load: {target!r} {exc.reason}"
             raise LectureReadError(self._name, fence.line, msg) from exc
-        return source, Place(line=None, opening_line=fence.line, source_path=Path(str(target)).as_posix())
+        return source, SourceLocation(line=None, opening_line=fence.line, source_path=Path(str(target)).as_posix())
 
     def _resolve_load(self, target: object, fence: Fence) -> Path:
         if not isinstance(target, str) or not target.strip() or "\0" in target:

@@ -10,7 +10,7 @@ from typing import Final
 from markdown_it.token import Token
 
 from pytest_lecturecheck.lecture.formats import peek as _peek
-from pytest_lecturecheck.lecture.formats.markdown import Fence, parse_blocks
+from pytest_lecturecheck.lecture.formats.markdown_source import Fence, parse_blocks
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 
 _MAX_LEVELS: Final = 12

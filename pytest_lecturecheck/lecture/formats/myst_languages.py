@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from markdown_it.token import Token
 
-from pytest_lecturecheck.lecture.formats.markdown import Fence
+from pytest_lecturecheck.lecture.formats.markdown_source import Fence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 
 _CODE: Final = "{code-cell}"

@@ -11,7 +11,7 @@ from pytest_lecturecheck.model.lecture import LectureFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """
     Where a code cell stands.
 
@@ -46,7 +46,7 @@ class Parsed:
 
     format: LectureFormat
     document: Any
-    places: tuple[Place, ...]
+    places: tuple[SourceLocation, ...]
     metadata: Mapping[str, Any]
     key_lines: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()

@@ -49,7 +49,7 @@ class Share:
 
 
 @dataclass(slots=True, kw_only=True)
-class Peak:
+class DevicePeak:
     """
     The highest of some shares: of a cell, or of the whole run.
 
@@ -94,7 +94,7 @@ class Attribution:
         self._same_namespace = same_namespace
         self._own_were_seen = False
         self._unlisted: deque[int] = deque(maxlen=_LINGERING_COUNT)
-        self.peak = Peak()
+        self.peak = DevicePeak()
         """The whole run's."""
 
     @property
@@ -179,7 +179,7 @@ class Attribution:
         stays = len(self._unlisted) == _LINGERING_COUNT and min(self._unlisted) > UNLISTED_BYTES
         return _NOT_LISTED if stays else ""
 
-    def _doubts(self, peak: Peak) -> dict[str, int]:
+    def _doubts(self, peak: DevicePeak) -> dict[str, int]:
         # Once the run's own numbers have shown with their bytes, their absence before meant that they held none.
         settled = {PID_NAMESPACE} if self._own_were_seen else set()
         return {
@@ -188,7 +188,9 @@ class Attribution:
             if doubt not in settled and (high > peak.known_bytes or not peak.known_bytes)
         }
 
-    def reading(self, peak: Peak, *, interval_seconds: float | None, failure: str = "") -> Measurement | Unavailable:
+    def reading(
+        self, peak: DevicePeak, *, interval_seconds: float | None, failure: str = ""
+    ) -> Measurement | Unavailable:
         """
         Give the figure of a cell or of the run.
 

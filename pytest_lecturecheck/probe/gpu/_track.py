@@ -7,11 +7,11 @@ from typing import Final
 
 from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceSample, DeviceUse, HolderKind
 from pytest_lecturecheck.model.metric import Metric, Reading, Unavailable
-from pytest_lecturecheck.probe.gpu._attribution import UNLISTED_BYTES, Attribution, Peak, Share
+from pytest_lecturecheck.probe.gpu._attribution import UNLISTED_BYTES, Attribution, DevicePeak, Share
+from pytest_lecturecheck.probe.gpu._gpu_timeline import DeviceTimeline
 from pytest_lecturecheck.probe.gpu._holders import Holders, KnownRuns
 from pytest_lecturecheck.probe.gpu._processes import Processes
 from pytest_lecturecheck.probe.gpu._readings import CardReading, Failure, ProcessUse
-from pytest_lecturecheck.probe.gpu._timeline import Timeline
 
 _NEVER_READ: Final = "the device was not read"
 
@@ -49,9 +49,9 @@ class Track:
         self._start_seconds = start_seconds
         self._no_bytes_reason = no_bytes_reason
         self._holders = Holders(processes.facts, runs, token=token, start_seconds=start_seconds)
-        self._timeline = Timeline()
+        self._timeline = DeviceTimeline()
         self._attribution: Attribution | None = None
-        self._window = Peak()
+        self._window = DevicePeak()
         self._share: Share | None = None
         self._own: tuple[ProcessUse, ...] = ()
         self._own_held = False
@@ -133,7 +133,7 @@ class Track:
 
     def begin_cell(self) -> None:
         """Open a cell's window."""
-        self._window = Peak()
+        self._window = DevicePeak()
 
     def cell_reading(self) -> Reading:
         """Give the cell's figure; a cell too short for a reading has that of the last one before its end."""
@@ -143,9 +143,9 @@ class Track:
 
     def run_reading(self) -> Reading:
         """Give the run's figure."""
-        return self._reading(self._attribution.peak if self._attribution is not None else Peak())
+        return self._reading(self._attribution.peak if self._attribution is not None else DevicePeak())
 
-    def _reading(self, peak: Peak) -> Reading:
+    def _reading(self, peak: DevicePeak) -> Reading:
         failure = self.failure.reason if self.failure is not None else ""
         if self._attribution is None:
             return Unavailable(metric=Metric.GPU_USED, reason=failure or _NEVER_READ)

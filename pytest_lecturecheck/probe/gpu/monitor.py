@@ -16,11 +16,11 @@ from typing import Final
 from pytest_lecturecheck.model.device import Device, DeviceUse
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.probe import DeviceProbe
+from pytest_lecturecheck.probe.gpu._gpu_sampler import DeviceSampler, Ticker
 from pytest_lecturecheck.probe.gpu._holders import EndedRun
 from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
 from pytest_lecturecheck.probe.gpu._processes import BareProcesses, Processes, ProcProcesses
 from pytest_lecturecheck.probe.gpu._readings import CardReading, Cards, Failure
-from pytest_lecturecheck.probe.gpu._sampler import Sampler, Ticker
 from pytest_lecturecheck.probe.gpu._track import Track
 from pytest_lecturecheck.probe.gpu._visible import visible_positions
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, describe_accelerators
@@ -58,7 +58,7 @@ class GpuMonitor:
         has_card: bool = True,
         environ: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
-        make_ticker: Callable[[Callable[[], None]], Ticker] = Sampler,
+        make_ticker: Callable[[Callable[[], None]], Ticker] = DeviceSampler,
     ) -> None:
         self.reason = cards.reason if isinstance(cards, Failure) else ""
         """Why nothing can be read; an empty string where it can."""

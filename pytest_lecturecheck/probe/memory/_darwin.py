@@ -18,11 +18,11 @@ from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.probe.libsystem import LibSystem, RusageInfo, open_libsystem
 from pytest_lecturecheck.probe.memory._peaks import GONE
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
-from pytest_lecturecheck.probe.memory._source import ProcessReading, Unread, Words
+from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading, Unread
 
 _PRESSURES: Final = {2: "the system warned of memory pressure", 4: "memory pressure was critical"}
 """Levels of ``kern.memorystatus_vm_pressure_level``; 1 is the normal one."""
-_WORDS: Final = Words(
+_WORDS: Final = ProbeTexts(
     footprint="phys_footprint",
     interval_peak="ri_interval_max_phys_footprint",
     lifetime_peak="ri_lifetime_max_phys_footprint",
@@ -55,7 +55,7 @@ class DarwinSource:
         self._worst_pressure = 0
 
     @property
-    def words(self) -> Words:
+    def words(self) -> ProbeTexts:
         """Give the names of what is read."""
         return _WORDS
 

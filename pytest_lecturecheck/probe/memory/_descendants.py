@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_lecturecheck.probe.memory._source import ProcessReading, ProcessSource, Unread
 
 
-class Family:
+class Descendants:
     """
     The processes that came from one process. Who was seen once stays a member while it lives, whoever its parent is.
 

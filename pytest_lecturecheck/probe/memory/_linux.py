@@ -18,11 +18,11 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.probe import CellReadings, Probe, Snapshot
 from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.probe.leftovers import PROC_ROOT, MarkedProcesses
+from pytest_lecturecheck.probe.marked_processes import PROC_ROOT, MarkedProcesses
+from pytest_lecturecheck.probe.memory._memory_sampler import SHARED_SAMPLER, MemorySampler
+from pytest_lecturecheck.probe.memory._memory_timeline import MemoryTimeline
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatFile, StatusFile, read_once
-from pytest_lecturecheck.probe.memory._rate_limit import Ration
-from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
-from pytest_lecturecheck.probe.memory._timeline import Timeline
+from pytest_lecturecheck.probe.memory._rate_limit import RateLimiter
 from pytest_lecturecheck.probe.memory._tree import ProcessTree, read_proportional_sizes
 from pytest_lecturecheck.probe.memory._usage import Usage, sum_readings, usage_readings
 from pytest_lecturecheck.probe.memory._window import (
@@ -77,7 +77,7 @@ class LinuxProbe:
         run_token: str | None = None,
         read_group: Callable[[], int | None] | None = None,
         proc_root: Path = PROC_ROOT,
-        sampler: Sampler = SHARED_SAMPLER,
+        sampler: MemorySampler = SHARED_SAMPLER,
     ) -> None:
         root = os.fspath(proc_root)
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class LinuxProbe:
         )
         self._ticks_per_second = _ticks_per_second()
         now = time.perf_counter()
-        self._ration = Ration(now)
+        self._ration = RateLimiter(now)
         self._status: Status | None = None
         self._status_at = now
         self._members_bytes, self._process_count = 0, 1
@@ -114,7 +114,7 @@ class LinuxProbe:
         self._window_start_bytes: int | None = None
         self._in_cell = False
         self._lecture = LectureWindow()
-        self._timeline = Timeline()
+        self._timeline = MemoryTimeline()
         self._cells: list[Mapping[Metric, Reading]] = []
         self._result: Mapping[Metric, Reading] | None = None
 

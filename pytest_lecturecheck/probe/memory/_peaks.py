@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
-from pytest_lecturecheck.probe.memory._source import ProcessReading, Words
+from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading
 
 GONE: Final = "the process had ended before it could be read"
 
@@ -58,7 +58,7 @@ class Mark:
 
 
 @dataclass(slots=True, kw_only=True)
-class Stretch:
+class PeakWindow:
     """
     One stretch of time of a kernel and its descendants, filled while it lasts.
 
@@ -122,7 +122,7 @@ class Stretch:
 
 
 @dataclass(slots=True, kw_only=True)
-class Peak:
+class MemoryPeak:
     """Between what a quantity surely reached and what it surely did not exceed; ``None``: not known."""
 
     low_bytes: int | None = None
@@ -160,9 +160,9 @@ class Summary:
         words: names of what was read.
     """
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: ProbeTexts) -> None:
         self._words = words
-        self._footprint, self._resident = Peak(), Peak()
+        self._footprint, self._resident = MemoryPeak(), MemoryPeak()
         self._beyond_bytes = 0
         self._tree_count = 0
         self._is_counted = self._is_interval = False
@@ -172,7 +172,7 @@ class Summary:
         """Give the highest footprint known so far."""
         return self._footprint.low_bytes or 0
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: PeakWindow) -> None:
         """Take in a stretch that is over."""
         if stretch.had_children and stretch.tree_bytes >= self.low_bytes:
             self._tree_count = stretch.tree_count
@@ -183,7 +183,7 @@ class Summary:
         self._resident.add(stretch.resident.low_bytes, stretch.resident.high_bytes if stretch.is_complete else None)
         self._beyond_bytes = max(self._beyond_bytes, stretch.beyond_bytes)
 
-    def add_last(self, stretch: Stretch) -> None:
+    def add_last(self, stretch: PeakWindow) -> None:
         """Take in the stretch after the last cell, whose end is the kernel's: only as far as it exceeded the others."""
         if self._footprint.low_bytes is None or stretch.is_complete or (stretch.low_bytes or 0) > self.low_bytes:
             self.add(stretch)

@@ -7,7 +7,7 @@ from typing import Final
 _PAUSE_FACTOR: Final = 10
 
 
-class Ration:
+class RateLimiter:
     """
     Keep readings under a share of the time, without spending what was saved up all at once.
 

@@ -10,11 +10,11 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.probe import CellReadings, Snapshot
 from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.probe.memory._descendants import Family
-from pytest_lecturecheck.probe.memory._peaks import GONE, Mark, Stretch, Summary
-from pytest_lecturecheck.probe.memory._sampler import SHARED_SAMPLER, Sampler
+from pytest_lecturecheck.probe.memory._descendants import Descendants
+from pytest_lecturecheck.probe.memory._memory_sampler import SHARED_SAMPLER, MemorySampler
+from pytest_lecturecheck.probe.memory._memory_timeline import MemoryTimeline
+from pytest_lecturecheck.probe.memory._peaks import GONE, Mark, PeakWindow, Summary
 from pytest_lecturecheck.probe.memory._source import ProcessReading, ProcessSource, Unread
-from pytest_lecturecheck.probe.memory._timeline import Timeline
 from pytest_lecturecheck.probe.memory._usage import sum_readings
 from pytest_lecturecheck.probe.memory._usage_sampled import Used, add_up, used_readings
 from pytest_lecturecheck.units import format_size
@@ -44,14 +44,14 @@ class SampledProbe:
         *,
         interval_seconds: float,
         source: ProcessSource,
-        sampler: Sampler = SHARED_SAMPLER,
+        sampler: MemorySampler = SHARED_SAMPLER,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._lock = threading.Lock()
         self._pid, self._source, self._words = pid, source, source.words
         self._sampler, self._clock = sampler, clock
         self._longest_interval_seconds = interval_seconds
-        self._family = Family(pid, source)
+        self._family = Descendants(pid, source)
         self._own: ProcessReading | None = None
         self._read_at = self._completed_at = self._machine_at = float("-inf")
         self._reason = GONE
@@ -60,7 +60,7 @@ class SampledProbe:
         self._machine_swap_bytes: int | None = None
         self._stretch = self._new_stretch(is_reset=False)
         self._lecture = Summary(self._words)
-        self._timeline = Timeline()
+        self._timeline = MemoryTimeline()
         self._start: tuple[float, Used | None, int | None] = (clock(), None, None)
         self._is_in_cell = False
         self._cells: list[Mapping[Metric, Reading]] = []
@@ -187,7 +187,7 @@ class SampledProbe:
         pid = self._source.worker(self._pid)
         if pid != self._pid:
             self._pid, self._own = pid, None
-            self._family = Family(pid, self._source)
+            self._family = Descendants(pid, self._source)
             self._stretch = self._new_stretch(is_reset=False)
 
     def _look_at_machine(self, now: float) -> None:
@@ -209,13 +209,13 @@ class SampledProbe:
         self._uses_interval = self._uses_interval or is_reset
         return is_reset
 
-    def _new_stretch(self, *, is_reset: bool) -> Stretch:
+    def _new_stretch(self, *, is_reset: bool) -> PeakWindow:
         """Open a stretch with what was read when the last one was closed."""
         own = self._own
         mark_bytes = None
         if own is not None:
             mark_bytes = own.interval_peak_bytes if self._uses_interval else own.lifetime_peak_bytes
-        stretch = Stretch(
+        stretch = PeakWindow(
             footprint=Mark(at_start_bytes=mark_bytes, is_reset=is_reset),
             resident=Mark(at_start_bytes=own.resident_peak_bytes if own is not None else None),
             uses_interval=self._uses_interval,
@@ -243,7 +243,7 @@ class SampledProbe:
         living = [*([self._own] if self._own is not None else []), *self._family.members]
         return add_up(living, self._family.former, adds_children=self._words.adds_children)
 
-    def _usage_readings(self, before: Used | None, stretch: Stretch) -> dict[Metric, Reading]:
+    def _usage_readings(self, before: Used | None, stretch: PeakWindow) -> dict[Metric, Reading]:
         return used_readings(
             before,
             self._used(),

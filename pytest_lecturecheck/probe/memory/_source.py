@@ -73,7 +73,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class ProbeTexts:
     """
     What a source calls the interfaces that it reads, and what it cannot say.
 
@@ -111,7 +111,7 @@ class ProcessSource(Protocol):
     """Reads processes of one operating system."""
 
     @property
-    def words(self) -> Words:
+    def words(self) -> ProbeTexts:
         """Give the names of what is read."""
 
     def worker(self, pid: int) -> int:

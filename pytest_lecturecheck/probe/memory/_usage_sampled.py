@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
-from pytest_lecturecheck.probe.memory._source import ProcessReading, Words
+from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ def add_up(living: Sequence[ProcessReading], former: Sequence[ProcessReading], *
 
 
 def used_readings(
-    before: Used | None, after: Used, words: Words, *, is_complete: bool, is_whole: bool, reason: str
+    before: Used | None, after: Used, words: ProbeTexts, *, is_complete: bool, is_whole: bool, reason: str
 ) -> dict[Metric, Reading]:
     """
     Say what was used between two moments.

@@ -16,7 +16,7 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.probe.memory._peaks import GONE
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
-from pytest_lecturecheck.probe.memory._source import ProcessReading, Unread, Words
+from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading, Unread
 
 Process: TypeAlias = Any
 """What psutil has for a process; its figures differ by system and version, and are asked for by name."""
@@ -30,7 +30,7 @@ _MISSING: Final = {
     Metric.MAJOR_FAULTS: "Windows counts faults that need no disk as well",
     Metric.DISK_WRITTEN: "Windows counts what goes to pipes and devices as well",
 }
-_WORDS: Final = Words(
+_WORDS: Final = ProbeTexts(
     footprint="private commit (PrivateUsage)",
     lifetime_peak="private commit (PeakPagefileUsage)",
     resident="working set",
@@ -57,7 +57,7 @@ class WindowsSource:
         self._opened: dict[int, Process] = {}
 
     @property
-    def words(self) -> Words:
+    def words(self) -> ProbeTexts:
         """Give the names of what is read."""
         return _WORDS
 

@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any, Final
 
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.device import AllocatorFigures
+from pytest_lecturecheck.model.device import AllocatorUsage
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.timeline import MemorySample, thin
-from pytest_lecturecheck.report.devices import gpu_cell_text
+from pytest_lecturecheck.report.device_table import gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import NO_FIGURE, line_text, value_text
 from pytest_lecturecheck.report.html.members import cohort_charts
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, line_text, value_text
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
@@ -180,7 +180,7 @@ def _allocated(run: Run, position: int, what: str, cell: CellRun) -> int | None:
     return sum(known) if known else None
 
 
-def _allocator_bytes(item: AllocatorFigures, what: str) -> int | None:
+def _allocator_bytes(item: AllocatorUsage, what: str) -> int | None:
     if what == "pool":
         return item.peak_pool_bytes if item.peak_pool_bytes is not None else item.pool_bytes
     return item.live_bytes

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.model.evidence import Evidence
-from pytest_lecturecheck.model.figure import format_figure
 from pytest_lecturecheck.model.metric import Measurement, Unavailable
-from pytest_lecturecheck.report.devices import device_lines
+from pytest_lecturecheck.model.reported_value import format_figure
+from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import NO_FIGURE, changes_since_recording, limit_unit, method_text
 from pytest_lecturecheck.report.frames import condense_traceback
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, changes_since_recording, limit_unit, method_text
 from pytest_lecturecheck.report.terminal.exceeded import comparison_title, cures, over_text, seen_range
 from pytest_lecturecheck.report.text import cut, one_line, plain
 from pytest_lecturecheck.units import format_duration, format_size
-from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
+from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, VerdictKind
 
 _EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 _BLOCK_LINES: Final = 60
@@ -28,7 +28,7 @@ _VALUE_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class DetailBlock:
     """A piece of preformatted text with its heading."""
 
     title: str
@@ -45,7 +45,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class DeviceHolding:
     """One thing that was held against a limit."""
 
     name: str
@@ -85,8 +85,8 @@ class Detail:
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
     held_title: str
-    blocks: tuple[Block, ...]
-    held: tuple[Held, ...]
+    blocks: tuple[DetailBlock, ...]
+    held: tuple[DeviceHolding, ...]
     figures: tuple[tuple[str, str, str], ...]
     reported: tuple[str, ...]
     devices: tuple[str, ...]
@@ -152,13 +152,13 @@ def _source(entry: Entry) -> Iterator[SourceLine]:
         yield SourceLine(number="", text=f"[... {left_out} more lines of the cell ...]", is_marked=False)
 
 
-def _blocks(entry: Entry) -> Iterator[Block]:
+def _blocks(entry: Entry) -> Iterator[DetailBlock]:
     evidence, cell = entry.run.evidence, entry.focus
     error = evidence.error if evidence is not None else None
     if error is None and cell is not None:
         error = cell.error
     if error is not None and error.traceback:
-        yield Block(title="Traceback (condensed)", text="\n".join(condense_traceback(error.traceback)))
+        yield DetailBlock(title="Traceback (condensed)", text="\n".join(condense_traceback(error.traceback)))
     if evidence is not None:
         for title, lines in (
             ("Python stack when the time was up", evidence.stack),
@@ -166,23 +166,23 @@ def _blocks(entry: Entry) -> Iterator[Block]:
             ("Log of the operating system", evidence.kernel_log),
         ):
             if any(line.strip() for line in lines):
-                yield Block(title=title, text=_block_text("\n".join(lines)))
+                yield DetailBlock(title=title, text=_block_text("\n".join(lines)))
     shown = cell if cell is not None and evidence is not None else None
     if shown is not None and shown.output_extract.strip():
-        yield Block(title=f"Output of code cell {shown.number}", text=_block_text(shown.output_extract))
+        yield DetailBlock(title=f"Output of code cell {shown.number}", text=_block_text(shown.output_extract))
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
-def _held(entry: Entry) -> Iterator[Held]:
+def _held(entry: Entry) -> Iterator[DeviceHolding]:
     for item in entry.verdict.comparisons:
         yield _held_metric(entry, item)
     for figure in entry.verdict.figures:
         yield _held_figure(figure, limit_unit(entry, figure))
 
 
-def _held_metric(entry: Entry, item: Comparison) -> Held:
+def _held_metric(entry: Entry, item: Comparison) -> DeviceHolding:
     metric, measured, limit = item.metric, item.measured, item.limit
     shown, shown_limit = measured.text if measured is not None else NO_FIGURE, NO_FIGURE
     if limit is not None:
@@ -192,7 +192,7 @@ def _held_metric(entry: Entry, item: Comparison) -> Held:
         shown = f">= {shown}" if measured.method.is_lower_bound else shown
     found = entry.budget.metrics.get(metric) if entry.budget is not None else None
     seen = seen_range(metric, found.seen) if found is not None and found.seen else NO_FIGURE
-    return Held(
+    return DeviceHolding(
         name=metric.label,
         measured=shown,
         limit=shown_limit,
@@ -202,11 +202,11 @@ def _held_metric(entry: Entry, item: Comparison) -> Held:
     )
 
 
-def _held_figure(item: FigureComparison, unit: str) -> Held:
+def _held_figure(item: ReportedValueComparison, unit: str) -> DeviceHolding:
     limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least, unit)}"]
     limits += [] if item.limit is None else [f"at most {format_figure(item.limit, unit)}"]
     measured = NO_FIGURE if item.figure is None else format_figure(item.figure.value, item.figure.unit)
-    return Held(
+    return DeviceHolding(
         name=one_line(item.name),
         measured=one_line(measured),
         limit=one_line(", ".join(limits)),

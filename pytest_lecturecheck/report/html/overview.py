@@ -9,8 +9,8 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import plural
 from pytest_lecturecheck.report.html.tones import verdict_tone
+from pytest_lecturecheck.report.measurement_text import plural
 from pytest_lecturecheck.report.terminal.concurrency import concurrency_groups
 from pytest_lecturecheck.report.terminal.summary import (
     cell_text,

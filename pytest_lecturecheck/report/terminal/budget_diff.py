@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_lecturecheck.budget.figure_recording import FigureChange
 from pytest_lecturecheck.budget.recording import BudgetChange, Change
+from pytest_lecturecheck.budget.reported_value_recording import ReportedValueChange
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.report.figures import NO_FIGURE, join_figures, plural
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, join_figures, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
@@ -43,7 +43,7 @@ def render_changes(changes: Sequence[Change], *, width: int = 80, colour: bool =
     paint = Paint(colour=colour)
     metrics = [change for change in changes if isinstance(change, BudgetChange)]
     listed = [change for change in metrics if not change.is_untouched]
-    figures = [change for change in changes if isinstance(change, FigureChange) and not change.is_untouched]
+    figures = [change for change in changes if isinstance(change, ReportedValueChange) and not change.is_untouched]
     lines = []
     if listed:
         heading, *rows = render_table(
@@ -72,7 +72,7 @@ def render_unrecorded(runs: Sequence[Run], *, width: int = 80) -> list[str]:
     return wrap(f"not recorded, because not every run came to its end: {listed}", width)
 
 
-def _figure_lines(changes: Sequence[FigureChange], width: int, paint: Paint) -> Iterator[str]:
+def _figure_lines(changes: Sequence[ReportedValueChange], width: int, paint: Paint) -> Iterator[str]:
     """Give a line for each figure that a lecture reports, below the lecture's name; a warning has a line of its own."""
     yield paint(Tone.DIM, f"{_INDENT}reported by the lectures")
     name = None

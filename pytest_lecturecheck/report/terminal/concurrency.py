@@ -12,9 +12,9 @@ from pytest_lecturecheck.model.cohort_record import cohort_of, start_skew_second
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
-from pytest_lecturecheck.report.devices import gpu_text
+from pytest_lecturecheck.report.device_table import gpu_text
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import NO_FIGURE, plural
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line, wrap

@@ -7,12 +7,12 @@ from typing import Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.figure import format_figure, format_figure_range, format_figures_apart
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
+from pytest_lecturecheck.model.reported_value import format_figure, format_figure_range, format_figures_apart
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import (
+from pytest_lecturecheck.report.measurement_text import (
     NO_FIGURE,
     changes_since_recording,
     join_figures,
@@ -26,7 +26,7 @@ from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import one_line, wrap
 from pytest_lecturecheck.units import format_duration, format_fraction, format_size
-from pytest_lecturecheck.verdict import Comparison, FigureComparison, VerdictKind
+from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, VerdictKind
 
 _EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
@@ -183,7 +183,7 @@ def over_text(item: Comparison) -> str:
     return f"{item.metric.format_value(difference)} over{share}"
 
 
-def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
+def _figure_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, ...]:
     limits = _limits_text(item, limit_unit(entry, item))
     shown, tone = NO_FIGURE, Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
     if item.figure is not None:
@@ -198,7 +198,7 @@ def _figure_row(entry: Entry, item: FigureComparison) -> tuple[Field, ...]:
     return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(seen)
 
 
-def _limits_text(item: FigureComparison, unit: str) -> str:
+def _limits_text(item: ReportedValueComparison, unit: str) -> str:
     most = "" if item.limit is None else format_figure(item.limit, unit)
     if item.at_least is None:
         return most

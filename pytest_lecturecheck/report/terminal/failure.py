@@ -9,8 +9,8 @@ from pytest_lecturecheck.model.cell_run import CellError, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import render_cells
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
+from pytest_lecturecheck.report.measurement_text import render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.terminal.exceeded import cures, render_exceeded
 from pytest_lecturecheck.report.text import cut, display_width, fit_end, fold, one_line, plain, wrap

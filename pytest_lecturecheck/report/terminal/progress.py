@@ -39,7 +39,7 @@ def render_header(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ShownProgress:
     """
     How far the lecture that is running has come.
 
@@ -69,14 +69,14 @@ class Progress:
         return "kernel ends" if self.is_ending else "kernel starts"
 
 
-def render_stop(progress: Progress) -> str:
+def render_stop(progress: ShownProgress) -> str:
     """Say in one line where a lecture stood when the session was interrupted."""
     where = f"in code cell {progress.cell} of {progress.total}" if progress.cell else "while its kernel started"
     where = f"while it waited: {one_line(progress.waits_for)}" if progress.waits_for else where
     return f"interrupted: {one_line(progress.name)}, {where}, after {format_duration(progress.elapsed_seconds)}"
 
 
-def render_live(progress: Progress, *, width: int) -> str:
+def render_live(progress: ShownProgress, *, width: int) -> str:
     """Render one line about the lecture that is running; it leaves the terminal's last column free."""
     where = (
         f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else progress.kernel_text

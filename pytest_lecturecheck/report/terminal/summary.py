@@ -9,7 +9,7 @@ from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.cohort_record import is_cohort
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.report.devices import (
+from pytest_lecturecheck.report.device_table import (
     compile_groups,
     compile_text,
     device_lines,
@@ -18,7 +18,7 @@ from pytest_lecturecheck.report.devices import (
     has_gpu_figures,
 )
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import NO_FIGURE, figures_text, method_text, plural
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, figures_text, method_text, plural
 from pytest_lecturecheck.report.profiles import profile_groups
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table

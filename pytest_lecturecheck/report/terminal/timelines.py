@@ -9,7 +9,7 @@ from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.figures import render_cells
+from pytest_lecturecheck.report.measurement_text import render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.units import format_duration, format_size

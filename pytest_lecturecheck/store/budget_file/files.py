@@ -13,7 +13,7 @@ from pytest_lecturecheck.budget.limits import PlatformBudgets
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
 from pytest_lecturecheck.model.platform import parse_platform_label
 from pytest_lecturecheck.store.atomic import write_text_atomically
-from pytest_lecturecheck.store.budget_file.reading import BudgetText, parse_budget_text
+from pytest_lecturecheck.store.budget_file.budget_reader import BudgetText, parse_budget_text
 
 FOLDER_NAME: Final = "lecture-budgets"
 """The folder under pytest's rootdir where budget files live."""
@@ -85,7 +85,7 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
         raise BudgetFileError(msg)
     text = _read(path)
     # Only a session that records writes.
-    from pytest_lecturecheck.store.budget_file import writing  # noqa: PLC0415 - see above
+    from pytest_lecturecheck.store.budget_file import budget_writer as writing  # noqa: PLC0415 - see above
 
     old = _parse(path, writing.head_text(platform, budgets.tolerance) if text is None else text)
     new_text = writing.update_text(old, budgets)
@@ -131,7 +131,7 @@ def _platform_of(path: Path) -> str:
 
 def _check_faithful(path: Path, text: str, budgets: PlatformBudgets) -> None:
     """Read back what is about to be written: a budget that does not survive must not replace the file."""
-    from pytest_lecturecheck.store.budget_file import writing  # noqa: PLC0415 - as in save_budgets
+    from pytest_lecturecheck.store.budget_file import budget_writer as writing  # noqa: PLC0415 - as in save_budgets
 
     wanted = writing.with_normal_keys(budgets)
     found = _parse(path, text).budgets

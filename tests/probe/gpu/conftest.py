@@ -2,7 +2,7 @@ import os
 import sys
 
 import pytest
-from stub_library import compile_stub
+from support.stub_library import compile_stub
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
 import json
 
 import pytest
-from card_benches import CASES, reading, recorded
 from hypothesis import given
 from hypothesis import strategies as st
+from support.card_benches import CASES, reading, recorded
 
 from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable

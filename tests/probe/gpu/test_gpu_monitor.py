@@ -1,6 +1,6 @@
 import json
 
-from card_benches import CASES, T4, Bench, marked, reading, recorded
+from support.card_benches import CASES, T4, Bench, marked, reading, recorded
 
 from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable

@@ -30,7 +30,7 @@ class Reader:
     """A process that reads scripts with the real pynvml."""
 
     def __init__(self, environ):
-        code = Path(__file__).parent / "nvml_reader.py"
+        code = Path(__file__).parents[2] / "support" / "nvml_reader.py"
         self.shutdowns = Path(environ["NVML_STUB_SHUTDOWN"])
         self.process = subprocess.Popen(
             [sys.executable, str(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ

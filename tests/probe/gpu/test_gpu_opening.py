@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from card_benches import T4, FakeCards
+from support.card_benches import T4, FakeCards
 
 from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, RUN_TOKEN_VARIABLE

@@ -1,6 +1,6 @@
 import threading
 
-from pytest_lecturecheck.probe.gpu._sampler import Sampler
+from pytest_lecturecheck.probe.gpu._gpu_sampler import DeviceSampler
 
 
 class Counted:
@@ -20,7 +20,7 @@ class Counted:
 
 def test_samples_are_taken_while_somebody_wants_them():
     counted = Counted()
-    sampler = Sampler(counted.sample, 0.001)
+    sampler = DeviceSampler(counted.sample, 0.001)
     sampler.start()
     sampler.start()
     counted.wait_for(5)
@@ -38,7 +38,7 @@ def test_samples_are_taken_while_somebody_wants_them():
 
 def test_a_look_does_not_wait_for_the_interval():
     counted = Counted()
-    sampler = Sampler(counted.sample, 10_000)
+    sampler = DeviceSampler(counted.sample, 10_000)
     sampler.start()
     counted.wait_for(1)
     count = counted.count
@@ -49,7 +49,7 @@ def test_a_look_does_not_wait_for_the_interval():
 
 def test_a_look_at_a_card_that_hangs_ends():
     hanging = threading.Event()
-    sampler = Sampler(lambda: hanging.wait(30))
+    sampler = DeviceSampler(lambda: hanging.wait(30))
     sampler.start()
     assert not sampler.look(0.01)
     sampler.stop()
@@ -57,4 +57,4 @@ def test_a_look_at_a_card_that_hangs_ends():
 
 
 def test_a_look_that_nobody_answers():
-    assert not Sampler(lambda: None).look(30)
+    assert not DeviceSampler(lambda: None).look(30)

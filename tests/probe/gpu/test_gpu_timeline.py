@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.model.device import DeviceSample
-from pytest_lecturecheck.probe.gpu._timeline import LIMIT, Timeline
+from pytest_lecturecheck.probe.gpu._gpu_timeline import LIMIT, DeviceTimeline
 
 _samples = st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 50)), max_size=200)
 
 
 def fill(pairs, limit):
-    timeline = Timeline(limit)
+    timeline = DeviceTimeline(limit)
     samples = [
         DeviceSample(seconds=float(number), used_bytes=used, run_bytes=run) for number, (used, run) in enumerate(pairs)
     ]
@@ -46,4 +46,4 @@ def test_a_short_run_is_kept_whole():
 
 
 def test_nothing():
-    assert Timeline().points() == ()
+    assert DeviceTimeline().points() == ()

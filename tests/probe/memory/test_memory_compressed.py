@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes import FakeSource, StillSampler
+from support.fakes import FakeSource, StillSampler
 
 from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
 from pytest_lecturecheck.kernel.process.cap import Cap, watch

@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from fakes import StillSampler
+from support.fakes import StillSampler
 
 from pytest_lecturecheck.model.metric import Method, Metric, Unavailable
 from pytest_lecturecheck.probe.libsystem import open_libsystem

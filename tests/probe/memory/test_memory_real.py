@@ -12,7 +12,7 @@ import pytest
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE, CellReadings, Snapshot
-from pytest_lecturecheck.probe.leftovers import find_marked
+from pytest_lecturecheck.probe.marked_processes import find_marked
 from pytest_lecturecheck.probe.memory import _darwin, _windows, open_memory_probe
 from pytest_lecturecheck.units import MIB
 

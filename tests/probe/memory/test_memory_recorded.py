@@ -4,15 +4,15 @@ import pytest
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.probe.memory._linux import LinuxProbe, counter_lag_bytes
+from pytest_lecturecheck.probe.memory._memory_sampler import MemorySampler
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile
-from pytest_lecturecheck.probe.memory._sampler import Sampler
 from pytest_lecturecheck.probe.memory._tree import read_proportional_sizes
 from pytest_lecturecheck.units import KIB, MIB
 
 KERNEL = 100
 
 
-class StillSampler(Sampler):
+class StillSampler(MemorySampler):
     """No thread: the test takes the samples."""
 
     def add(self, target, interval_seconds):

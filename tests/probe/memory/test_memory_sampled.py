@@ -1,7 +1,7 @@
 """The sampled probe over a source whose processes are what a test says; these run on every operating system."""
 
 import pytest
-from fakes import FakeSource, StillSampler
+from support.fakes import FakeSource, StillSampler
 
 from pytest_lecturecheck.model.metric import Method, Metric, Unavailable
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe

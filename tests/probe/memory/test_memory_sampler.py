@@ -1,6 +1,6 @@
 import threading
 
-from pytest_lecturecheck.probe.memory._sampler import Sampler
+from pytest_lecturecheck.probe.memory._memory_sampler import MemorySampler
 
 
 class Target:
@@ -23,7 +23,7 @@ def sampler_threads():
 
 
 def test_one_thread_for_all_targets_which_ends_with_the_last():
-    sampler, first, second = Sampler(), Target(), Target(wants_more=True)
+    sampler, first, second = MemorySampler(), Target(), Target(wants_more=True)
     before = set(sampler_threads())
     sampler.add(first, 0.01)
     sampler.add(second, 0.01)
@@ -41,7 +41,7 @@ def test_one_thread_for_all_targets_which_ends_with_the_last():
 
 
 def test_a_long_interval_does_not_delay_the_end():
-    sampler, target = Sampler(), Target()
+    sampler, target = MemorySampler(), Target()
     sampler.add(target, 3600.0)
     assert target.sampled.wait(20)
     thread = sampler._thread
@@ -51,7 +51,7 @@ def test_a_long_interval_does_not_delay_the_end():
 
 
 def test_it_starts_again():
-    sampler, target = Sampler(), Target()
+    sampler, target = MemorySampler(), Target()
     for _ in range(3):
         sampler.add(target, 3600.0)
         assert target.sampled.wait(20)
@@ -61,7 +61,7 @@ def test_it_starts_again():
 
 
 def test_a_new_target_does_not_wait_for_an_old_one():
-    sampler, slow, new = Sampler(), Target(), Target()
+    sampler, slow, new = MemorySampler(), Target(), Target()
     sampler.add(slow, 3600.0)
     assert slow.sampled.wait(20)
     sampler.add(new, 3600.0)

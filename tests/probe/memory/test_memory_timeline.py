@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from pytest_lecturecheck.model.device import Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.probe.memory._timeline import MOST_POINTS, Timeline
+from pytest_lecturecheck.probe.memory._memory_timeline import MOST_POINTS, MemoryTimeline
 from pytest_lecturecheck.store.runs import run_to_dict
 
 GIB = 1024**3
 
 
 def filled(levels, most_points):
-    timeline = Timeline(most_points)
+    timeline = MemoryTimeline(most_points)
     for second, level in enumerate(levels):
         timeline.add(float(second), footprint_bytes=level, rss_bytes=level // 2, swap_bytes=0)
     return timeline.samples(0.0)
@@ -52,7 +52,7 @@ def test_every_stretch_of_time_keeps_its_peak(count, data):
 
 
 def test_seconds_are_counted_from_the_start_of_the_run():
-    timeline = Timeline()
+    timeline = MemoryTimeline()
     timeline.add(100.0, footprint_bytes=None, rss_bytes=7, swap_bytes=None)
     timeline.add(100.5126, footprint_bytes=None, rss_bytes=8, swap_bytes=None)
     assert timeline.samples(100.2) == (MemorySample(seconds=0.0, rss_bytes=7), MemorySample(seconds=0.313, rss_bytes=8))
@@ -60,11 +60,11 @@ def test_seconds_are_counted_from_the_start_of_the_run():
 
 
 def test_nothing_was_read():
-    assert Timeline().samples(0.0) == ()
+    assert MemoryTimeline().samples(0.0) == ()
 
 
 def test_the_record_of_a_day_stays_under_a_megabyte():
-    timeline = Timeline()
+    timeline = MemoryTimeline()
     for number in range(3 * MOST_POINTS * 8 + 1):
         at, size = number * 0.9 * 2, 300 * GIB + (number * 7919) % GIB
         timeline.add(at, footprint_bytes=size, rss_bytes=size - 1, swap_bytes=size - 2)
@@ -88,7 +88,7 @@ def test_the_record_of_a_day_stays_under_a_megabyte():
 
 def test_adding_to_a_long_run_costs_no_more_than_to_a_short_one():
     # Not a matter of time: what is kept between two samples is bounded.
-    timeline = Timeline(20)
+    timeline = MemoryTimeline(20)
     for number in range(10_000):
         timeline.add(time.perf_counter(), footprint_bytes=number, rss_bytes=None, swap_bytes=None)
         assert len(timeline._buckets) <= 9

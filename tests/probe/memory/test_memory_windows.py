@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from fakes import StillSampler
+from support.fakes import StillSampler
 
 from pytest_lecturecheck.model.metric import Method, Metric
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe

@@ -1,0 +1,163 @@
+"""Record the figures that lectures report: what was seen is kept, limits stay what a person made them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pytest_lecturecheck.budget.limits import ReportedValueBudget
+from pytest_lecturecheck.model.reported_value import (
+    Better,
+    ReportedValue,
+    format_figure,
+    format_figure_range,
+    round_figure,
+)
+from pytest_lecturecheck.model.run import Run
+
+_NOISE_FRACTION: Final = 0.10
+"""Where lowest and highest moved by no more than this, figures are as recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedValueChange:
+    """
+    What recording does to one figure that a lecture reports.
+
+    Attributes:
+        lecture: the lecture's name.
+        variant: the variant's name.
+        old: what was recorded so far, or ``None``.
+        new: what is recorded from now on, or ``None`` where the lecture reports it no more and no limit was set.
+        better: in which direction the lecture says that it is better, or ``None``.
+        is_untouched: the runs differ from the record by noise only, and the whole entry stays as it is.
+        unmeasured: why these runs gave no figure to keep, or an empty string.
+    """
+
+    lecture: str
+    variant: str
+    old: ReportedValueBudget | None
+    new: ReportedValueBudget | None
+    better: Better | None = None
+    is_untouched: bool = False
+    unmeasured: str = ""
+
+    @property
+    def name(self) -> str:
+        """Give the figure's name."""
+        known = self.new or self.old
+        return known.name if known is not None else ""
+
+    @property
+    def summary(self) -> str:
+        """Say in one line, without the lecture, what was seen and what becomes of the limits."""
+        if self.new is None:
+            return f"{self.name}: reported no more, dropped"
+        if self.unmeasured:
+            return f"{self.name}: {self.unmeasured}, old figures and limits kept"
+        seen = format_figure_range(self.new.seen, self.new.unit)
+        if self.old is not None and self.old.seen:
+            before = format_figure_range(self.old.seen, self.old.unit)
+            seen += " (as recorded)" if before == seen else f" (before: {before})"
+        if not self.new.has_limit:
+            key = {Better.HIGHER: "at_least", Better.LOWER: "limit", None: "at_least or limit"}[self.better]
+            return f"{self.name}: seen {seen}; no limit: set {key} by hand"
+        return f"{self.name}: seen {seen}; {_limits_text(self.new)} (set by hand, kept)"
+
+    @property
+    def warning(self) -> str:
+        """Say that these runs do not keep to the limits set by hand, or nothing."""
+        if self.new is None or self.unmeasured or not self.new.seen:
+            return ""
+        lowest, highest = min(self.new.seen), max(self.new.seen)
+        if self.new.limit is not None and highest > self.new.limit:
+            return f"these runs are over the limit set by hand: {self.name} {highest!r}, limit {self.new.limit!r}"
+        if self.new.at_least is not None and lowest < self.new.at_least:
+            return f"these runs are under the limit set by hand: {self.name} {lowest!r}, at_least {self.new.at_least!r}"
+        return ""
+
+    @property
+    def text(self) -> str:
+        """Print the change in one line."""
+        name = f"{self.lecture} [{self.variant}]" if self.variant else self.lecture
+        return "; ".join(part for part in (f"{name}: {self.summary}", self.warning) if part)
+
+
+def record_figures(old: Mapping[str, ReportedValueBudget], runs: Sequence[Run]) -> dict[str, ReportedValueBudget]:
+    """
+    Give the budgets of a lecture's figures after ``runs``, by name.
+
+    A figure that is reported no more is dropped, unless a person set a limit for it. One that is reported in another
+    unit than its limits are in is kept as it was.
+    """
+    figures = {}
+    for name in sorted(old.keys() | {name for run in runs for name in run.figures}):
+        before = old.get(name) or ReportedValueBudget(name=name)
+        reported = _reported(name, runs)
+        if _why_unmeasured(before, reported):
+            if before.has_limit:
+                figures[name] = before
+        else:
+            seen = tuple(round_figure(figure.value, figure.better) for figure in reported)
+            figures[name] = replace(before, seen=seen, unit=reported[-1].unit)
+    return figures
+
+
+def are_figures_noise(old: Mapping[str, ReportedValueBudget], new: Mapping[str, ReportedValueBudget]) -> bool:
+    """Tell whether nothing but small differences of values separates two records of a lecture's figures."""
+    return old.keys() == new.keys() and all(_is_noise(old[name], figure) for name, figure in new.items())
+
+
+def figure_changes(
+    key: tuple[str, str],
+    old: Mapping[str, ReportedValueBudget],
+    new: Mapping[str, ReportedValueBudget],
+    runs: Sequence[Run],
+    *,
+    is_untouched: bool,
+) -> Iterator[ReportedValueChange]:
+    """List what becomes of each figure of the lecture x variant ``key`` that is new, dropped, or has a limit."""
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if before is not None and after is not None and not after.has_limit:
+            continue
+        reported = _reported(name, runs)
+        yield ReportedValueChange(
+            lecture=key[0],
+            variant=key[1],
+            old=before,
+            new=after,
+            better=reported[-1].better if reported else None,
+            is_untouched=is_untouched,
+            unmeasured=_why_unmeasured(before or ReportedValueBudget(name=name), reported),
+        )
+
+
+def _reported(name: str, runs: Sequence[Run]) -> list[ReportedValue]:
+    return [run.figures[name] for run in runs if name in run.figures]
+
+
+def _why_unmeasured(before: ReportedValueBudget, reported: Sequence[ReportedValue]) -> str:
+    if not reported:
+        return "not reported this time"
+    units = {figure.unit for figure in reported}
+    if len(units) > 1:
+        return f"reported in different units ({', '.join(sorted(repr(unit) for unit in units))})"
+    if before.has_limit and before.unit and before.unit not in units:
+        return f"reported in {units.pop()!r}, while its limits are in {before.unit!r}"
+    return ""
+
+
+def _is_noise(old: ReportedValueBudget, new: ReportedValueBudget) -> bool:
+    if old.unit != new.unit or len(old.seen) != len(new.seen):
+        return False
+    return not new.seen or all(
+        abs(pick(new.seen) - pick(old.seen)) <= _NOISE_FRACTION * abs(pick(old.seen)) for pick in (min, max)
+    )
+
+
+def _limits_text(budget: ReportedValueBudget) -> str:
+    least = [] if budget.at_least is None else [f"at least {format_figure(budget.at_least, budget.unit)}"]
+    most = [] if budget.limit is None else [f"limit {format_figure(budget.limit, budget.unit)}"]
+    return ", ".join((*least, *most))

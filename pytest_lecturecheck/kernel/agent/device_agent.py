@@ -1,0 +1,378 @@
+"""
+The agent's second half: allocators of GPU libraries, and JAX's compiler.
+
+Runs inside the kernel, loaded by :mod:`~pytest_lecturecheck.kernel.agent.core` once a lecture has imported JAX,
+PyTorch or CuPy; others pay nothing for it. Standard library only. Libraries are looked up in ``sys.modules`` and asked
+only for what they have set up already: nothing here imports one or wakes a backend.
+
+What is known is also kept in a small file that outlives the kernel: two slots of :data:`SLOT_BYTES`, written in turn,
+each one line of JSON with a running number at its beginning (``number``) and at its end (``end``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from typing import Any
+
+SLOT_BYTES = 16384
+"""Room for one state of the last words."""
+
+COMPILE_KINDS = {
+    "/jax/core/compile/jaxpr_trace_duration": "tracing_seconds",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering_seconds",
+    "/jax/core/compile/backend_compile_duration": "backend_seconds",
+}
+CACHE_EVENTS = {
+    "/jax/compilation_cache/cache_hits": "cache_hits",
+    "/jax/compilation_cache/cache_misses": "cache_misses",
+}
+LISTENERS = (
+    ("register_event_duration_secs_listener", "_event_duration_secs_listeners", "on_duration"),
+    ("register_event_listener", "_event_listeners", "on_event"),
+    # Says that a span begins; JAX has it since 0.5.
+    ("register_scalar_listener", "_scalar_listeners", "on_scalar"),
+)
+"""How jax.monitoring registers a listener, the list that it keeps, and the method that listens."""
+
+_SPANS_KEPT = 10_000
+_ALLOCATOR_SECONDS = 0.25
+"""Least time between two questions to the allocators while a cell runs."""
+_WRITE_SECONDS = 0.05
+"""Least time between two writes where JAX does not say that a span begins."""
+_FAILURES = 3
+"""After so many failures a library is not asked again."""
+_DEVICES = 64
+_ERROR_CHARS = 300
+
+
+class CompileLog:
+    """The compiler's time spans since the last cell's end, as they close; spans lie within each other."""
+
+    def __init__(self, now: float) -> None:
+        """Start empty at ``now`` (monotonic seconds)."""
+        self.reset(now)
+
+    def reset(self, now: float) -> None:
+        """Forget everything; what began earlier counts from ``now`` on."""
+        self.floor = now
+        self.total = 0.0
+        self.spans: list[tuple[float, float]] = []
+        self.sums = dict.fromkeys(COMPILE_KINDS.values(), 0.0)
+        self.counts = {"count": 0, "cache_hits": 0, "cache_misses": 0}
+        self.open: dict[int, tuple[int, float, float]] = {}
+
+    def begin(self, now: float) -> bool:
+        """Note that a span begins on this thread; tell whether it is an outermost one."""
+        thread = threading.get_ident()
+        depth, since, before = self.open.get(thread, (0, now, self.total))
+        self.open[thread] = (depth + 1, since, before)
+        return depth == 0
+
+    def end(self, kind: str, duration: float, now: float) -> bool:
+        """Note that a span has ended on this thread; tell whether it was an outermost one, as far as is known."""
+        self.sums[kind] += duration
+        if kind == "backend_seconds":
+            self.counts["count"] += 1
+        self._add(now - duration, now)
+        thread = threading.get_ident()
+        depth, since, before = self.open.get(thread, (1, 0.0, 0.0))
+        if depth > 1:
+            self.open[thread] = (depth - 1, since, before)
+            return False
+        self.open.pop(thread, None)
+        return True
+
+    def _add(self, start: float, end: float) -> None:
+        # Spans end in the order of the calls, so that a new one can only overlap the latest.
+        start = max(start, self.floor)
+        while self.spans and self.spans[-1][1] >= start:
+            first, last = self.spans.pop()
+            self.total -= last - first
+            start, end = min(start, first), max(end, last)
+        if end > start:
+            self.spans.append((start, end))
+            self.total += end - start
+        if len(self.spans) > _SPANS_KEPT:
+            del self.spans[: _SPANS_KEPT // 2]
+            self.floor = self.spans[0][0]
+
+    def figures(self) -> dict[str, Any]:
+        """Give the figures of what has ended and, where a span is open, since when and what came before it."""
+        figures: dict[str, Any] = {"seconds": max(0.0, self.total), **self.sums, **self.counts}
+        if self.open:
+            _, since, before = min(list(self.open.values()), key=lambda state: state[1])
+            figures["open_since"], figures["seconds_before"] = since, max(0.0, before)
+        return figures
+
+
+class CrashRecordWriter:
+    """The file that outlives the kernel."""
+
+    def __init__(self, path: str) -> None:
+        """Write to ``path``; it is made with the first words."""
+        self.path = path
+        self.fd: int | None = None
+        self.identity: tuple[int, int] | None = None
+        self.number = 0
+
+    def write(self, words: dict[str, Any]) -> None:
+        """Put ``words`` in place of the words before the last."""
+        if not self.path:
+            return
+        if self.fd is None:
+            self.fd = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            self.identity = self._identity(self.fd)
+        elif self._identity(self.fd) != self.identity:
+            # The lecture has closed every descriptor, and the number is another file's now.
+            self.path = ""
+            return
+        # The number stands at both ends: a state that was written over half of an older one shows.
+        text = json.dumps({"number": self.number, **words, "end": self.number}).encode() + b"\n"
+        if len(text) > SLOT_BYTES:
+            return
+        os.lseek(self.fd, self.number % 2 * SLOT_BYTES, os.SEEK_SET)
+        os.write(self.fd, text)
+        self.number += 1
+
+    @staticmethod
+    def _identity(fd: int) -> tuple[int, int]:
+        status = os.fstat(fd)
+        return status.st_dev, status.st_ino
+
+
+class DeviceAgent:
+    """
+    Asks allocators, listens to the compiler, and keeps the last words.
+
+    Args:
+        path: where the last words are kept; empty for nowhere.
+        request: number of the request that runs now.
+    """
+
+    def __init__(self, path: str, request: int) -> None:
+        """Listen to nothing yet."""
+        self.request = request
+        self.pid = os.getpid()
+        # A signal handler of the lecture may compile while its thread is in here.
+        self.lock = threading.RLock()
+        self.log = CompileLog(time.monotonic())
+        self.last_words = CrashRecordWriter(path)
+        self.monitoring: Any = None
+        self.registered: set[str] = set()
+        self.says_begin = False
+        self.listen_error = ""
+        self.allocators: list[dict[str, Any]] = []
+        self.asked_at = self.written_at = 0.0
+        self.failures: dict[str, int] = {}
+        self.errors: dict[str, str] = {}
+
+    # -- compiler -----------------------------------------------------------------------------------------------------
+
+    def listen(self, monitoring: Any) -> None:
+        """Register with a freshly executed ``jax._src.monitoring``, and again whenever its listeners are cleared."""
+        self.monitoring = monitoring
+        self.registered = set()
+        self._register()
+        original = getattr(monitoring, "clear_event_listeners", None)
+        if original is None or getattr(original, "__wrapped__", None) is not None:
+            return
+
+        def clear_event_listeners(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            self.registered = set()
+            self._register()
+            return result
+
+        clear_event_listeners.__wrapped__ = original  # type: ignore[attr-defined]
+        clear_event_listeners.__doc__ = original.__doc__
+        monitoring.clear_event_listeners = clear_event_listeners
+
+    def _register(self) -> None:
+        for register, kept, method in LISTENERS:
+            callback = getattr(self, method)
+            listeners = getattr(self.monitoring, kept, None)
+            is_there = register in self.registered if listeners is None else callback in listeners
+            if is_there:
+                continue
+            try:
+                getattr(self.monitoring, register)(callback)
+            except Exception as exc:  # noqa: BLE001 - the agent must never be the reason why a lecture fails
+                if method == "on_duration":
+                    self.listen_error = _error_text(exc)
+                continue
+            self.registered.add(register)
+            self.says_begin = self.says_begin or method == "on_scalar"
+
+    def on_scalar(self, event: str, *_: Any, **__: Any) -> None:
+        """Hear from JAX that a span begins."""
+        if event in COMPILE_KINDS:
+            self._note(self.log.begin)
+
+    def on_duration(self, event: str, duration: float = 0.0, *_: Any, **__: Any) -> None:
+        """Hear from JAX that a span has ended."""
+        if (kind := COMPILE_KINDS.get(event)) is not None:
+            self._note(lambda now: self.log.end(kind, max(0.0, float(duration)), now))
+
+    def on_event(self, event: str, *_: Any, **__: Any) -> None:
+        """Hear from JAX that its persistent cache was used."""
+        if (name := CACHE_EVENTS.get(event)) is not None and os.getpid() == self.pid:
+            with self.lock:
+                self.log.counts[name] += 1
+
+    def _note(self, change: Any) -> None:
+        # A forked child has the listeners too, but its doings are not this kernel's.
+        if os.getpid() != self.pid:
+            return
+        try:
+            with self.lock:
+                now = time.monotonic()
+                is_outermost = change(now)
+                if is_outermost and (self.says_begin or now - self.written_at > _WRITE_SECONDS):
+                    if now - self.asked_at > _ALLOCATOR_SECONDS:
+                        self._ask(now)
+                    self._write(now)
+        except Exception:  # noqa: BLE001, S110 - as above; the words at the cell's end say what is missing
+            pass
+
+    # -- allocators ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, now: float) -> None:
+        self.asked_at = now
+        found: list[dict[str, Any]] = []
+        for library, ask in LIBRARIES:
+            if self.failures.get(library, 0) >= _FAILURES:
+                continue
+            try:
+                found.extend({"library": library, **figures} for figures in ask())
+            except Exception as exc:  # noqa: BLE001 - as above
+                self.failures[library] = self.failures.get(library, 0) + 1
+                if self.failures[library] == 1:
+                    self.errors[library] = _error_text(exc)
+        self.allocators = found[:_DEVICES]
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def words(self, request: int) -> dict[str, Any]:
+        """Say what is known at the end of a request; the next one starts afresh."""
+        module = sys.modules.get("jax._src.monitoring")
+        if module is not None and module is not self.monitoring:
+            # Imported past the agent's own finder.
+            self.listen(module)
+        with self.lock:
+            now = time.monotonic()
+            if self.monitoring is not None:
+                self._register()
+            self._ask(now)
+            words: dict[str, Any] = {}
+            if self.allocators:
+                words["allocators"] = self.allocators
+            if self.monitoring is not None:
+                words["compile"] = {"error": self.listen_error} if self.listen_error else self.log.figures()
+            if self.errors:
+                words["allocator_errors"], self.errors = self.errors, {}
+            self.request = request
+            try:
+                self._write(now)
+            except OSError:
+                self.last_words.path = ""
+            self.log.reset(now)
+            self.request = request + 1
+        return words
+
+    def _write(self, now: float) -> None:
+        self.written_at = now
+        words: dict[str, Any] = {"request": self.request}
+        if self.allocators:
+            words["allocators"] = self.allocators
+        if self.monitoring is not None and not self.listen_error:
+            words["compile"] = self.log.figures()
+        self.last_words.write(words)
+
+
+def _error_text(exc: BaseException) -> str:
+    return f"{type(exc).__name__}: {exc}"[:_ERROR_CHARS]
+
+
+def ask_jax() -> list[dict[str, Any]]:
+    """Ask the allocators of the backends that JAX has initialised; CPU devices keep no figures."""
+    backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
+    found = []
+    for client in list(backends.values()) if isinstance(backends, dict) else []:
+        for device in client.local_devices():
+            stats = device.memory_stats()
+            if not stats or "bytes_in_use" not in stats:
+                continue
+            live, pool = stats["bytes_in_use"], stats.get("pool_bytes")
+            largest = stats.get("largest_free_block_bytes")
+            if not largest and (pool is None or pool > live):
+                # Backends that keep no such figure say 0, which free room belies.
+                largest = None
+            found.append(
+                {
+                    "device": _jax_name(device),
+                    "live_bytes": live,
+                    "peak_live_bytes": stats.get("peak_bytes_in_use"),
+                    "pool_bytes": pool,
+                    "peak_pool_bytes": stats.get("peak_pool_bytes"),
+                    "limit_bytes": stats.get("bytes_limit"),
+                    "largest_free_block_bytes": largest,
+                }
+            )
+    return found
+
+
+def _jax_name(device: Any) -> str:
+    name = str(device)
+    return name if re.fullmatch(r"[a-z]+:\d+", name) else f"{device.platform}:{device.id}"
+
+
+def ask_torch() -> list[dict[str, Any]]:
+    """Ask PyTorch's caching allocator, where the lecture has initialised CUDA."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return []
+    found = []
+    for index in range(cuda.device_count()):
+        peak_pool = cuda.max_memory_reserved(index)
+        if not peak_pool:
+            continue
+        figures = {
+            "device": f"cuda:{index}",
+            "live_bytes": cuda.memory_allocated(index),
+            "peak_live_bytes": cuda.max_memory_allocated(index),
+            "pool_bytes": cuda.memory_reserved(index),
+            "peak_pool_bytes": peak_pool,
+        }
+        fraction = getattr(cuda, "get_per_process_memory_fraction", None)
+        if fraction is not None:
+            figures["limit_bytes"] = int(fraction(index) * cuda.get_device_properties(index).total_memory)
+        found.append(figures)
+    return found
+
+
+def ask_cupy() -> list[dict[str, Any]]:
+    """Ask CuPy's default pool about the current device; going to another one would make a context on it."""
+    cupy = sys.modules.get("cupy")
+    get_pool = getattr(cupy, "get_default_memory_pool", None)
+    if cupy is None or get_pool is None:
+        return []
+    pool = get_pool()
+    total = pool.total_bytes()
+    if not total:
+        return []
+    return [
+        {
+            "device": f"cuda:{cupy.cuda.runtime.getDevice()}",
+            "live_bytes": pool.used_bytes(),
+            "pool_bytes": total,
+            "limit_bytes": pool.get_limit() or None,
+        }
+    ]
+
+
+LIBRARIES = (("JAX", ask_jax), ("PyTorch", ask_torch), ("CuPy", ask_cupy))

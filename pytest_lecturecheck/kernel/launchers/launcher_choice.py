@@ -1,0 +1,58 @@
+"""Which launcher a session uses; the choice is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.config.slurm_settings import SlurmSettings
+from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
+
+OWN_NAMES: Final = ("local", "slurm")
+
+
+def merge_launchers(offers: Iterable[Mapping[str, Launcher]]) -> Mapping[str, Launcher]:
+    """
+    Put together what plugins offer.
+
+    Raises:
+        SettingsError: a name is offered twice, or is one of our own.
+    """
+    merged: dict[str, Launcher] = {}
+    for offer in offers:
+        for name, launcher in offer.items():
+            if name in merged or name in OWN_NAMES:
+                msg = f"launcher {name!r} is offered more than once (hook pytest_lecturecheck_launchers); rename one"
+                raise SettingsError(msg)
+            merged[name] = launcher
+    return merged
+
+
+def open_launcher(name: str, *, slurm: SlurmSettings, folder: Path, others: Mapping[str, Launcher]) -> Launcher:
+    """
+    Give the launcher that was asked for.
+
+    Args:
+        name: value of ``--lecture-launcher``.
+        slurm: the settings of Slurm.
+        folder: folder under rootdir that kernels on other nodes share with the session.
+        others: launchers of plugins, by name.
+
+    Raises:
+        SettingsError: nobody offers it, or it cannot work here.
+    """
+    if name in others:
+        return others[name]
+    if name == "local":
+        return LOCAL
+    if name == "slurm":
+        # It brings asyncio with it, which a controller of workers and a collection do without.
+        from pytest_lecturecheck.kernel.launchers.slurm_launcher import SlurmLauncher  # noqa: PLC0415 - see above
+
+        return SlurmLauncher(slurm, folder)
+    known = ", ".join((*OWN_NAMES, *sorted(others)))
+    msg = f"--lecture-launcher {name!r}: there is no such launcher; expected one of {known}"
+    raise SettingsError(msg)

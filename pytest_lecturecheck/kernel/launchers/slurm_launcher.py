@@ -1,0 +1,255 @@
+"""
+Kernels as steps of a Slurm allocation.
+
+Slurm queues, confines and accounts; ``srun`` is the process that is started here, and lives as long as the kernel. It
+is ended by SIGTERM, with which it cancels its step, and never by SIGKILL before that: the step would be left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.config.slurm_settings import ASSUMED_STEP_BYTES, LEAST_STEP_BYTES, SlurmSettings
+from pytest_lecturecheck.kernel.launchers import node_entry as at_node
+from pytest_lecturecheck.kernel.launchers import slurm_format as words
+from pytest_lecturecheck.kernel.launchers import srun_parent_watch as tether
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, LaunchOrder, ProcessEnd
+from pytest_lecturecheck.model.evidence import SchedulerFacts
+from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
+
+_NAME: Final = "Slurm"
+_TERM_SECONDS: Final = 10.0
+_CANCEL_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
+_ASK_SECONDS: Final = 5.0
+_ACCOUNT_TRIES: Final = 10
+_ACCOUNT_SECONDS: Final = 0.3
+_SRUN_VARIABLES: Final = (
+    # The allocation's own figures, which srun would read as options beside those that are given.
+    *("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_NTASKS", "SLURM_NPROCS"),
+    *("SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK", "SLURM_TASKS_PER_NODE", "SLURM_DISTRIBUTION"),
+    *("SLURM_TRES_PER_TASK", "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_EXPORT_ENV"),
+)
+
+
+class SlurmLaunch:
+    """
+    One kernel as a step.
+
+    Args:
+        order: what is to be started.
+        settings: the settings of Slurm.
+        memory_bytes: memory that the step asks for.
+        has_accounting: whether ``sacct`` answers; found out at most once and kept there.
+    """
+
+    holder = _NAME
+
+    def __init__(
+        self, order: LaunchOrder, settings: SlurmSettings, memory_bytes: int, has_accounting: dict[str, bool]
+    ) -> None:
+        self.place: KernelLocation | None = None
+        self.memory_bytes: int | None = memory_bytes
+        self._asked_bytes = memory_bytes
+        self._order = order
+        self._settings = settings
+        self._has_accounting = has_accounting
+        self._mark = f"lecturecheck-{secrets.token_hex(8)}"
+        self._text = words.JobStepText(self._mark)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._max_rss_bytes: int | None = None
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """Give ``srun`` with the kernel's command, tied to this process."""
+        python = [sys.executable, "-I"]
+        options = words.step_options(self._order, self._settings, self._asked_bytes)
+        on_node = [*python, at_node.__file__, self._mark, str(self._order.connection_file), *argv]
+        return [*python, tether.__file__, str(os.getpid()), "srun", *options, *on_node]
+
+    @staticmethod
+    def environment(variables: Mapping[str, str]) -> dict[str, str]:
+        """Give the kernel's environment without what ``srun`` would take for options, and without the run's mark."""
+        left_out = {*_SRUN_VARIABLES, RUN_TOKEN_VARIABLE}
+        return {name: value for name, value in variables.items() if name not in left_out}
+
+    def started(self, process: subprocess.Popen[bytes]) -> None:
+        """Take note of ``srun``."""
+        self._process = process
+
+    def read(self, text: str, *, is_end: bool = False) -> str:
+        """Take the labelled output apart; the first line of the step tells where the kernel is."""
+        own = self._text.feed(text, is_end=is_end)
+        announced = self._text.announced
+        if self.place is None and announced:
+            pid, step = int(announced.get("pid", 0)), str(announced.get("step", ""))
+            connection = announced.get("connection")
+            self.place = KernelLocation(
+                pid=pid,
+                is_here=announced.get("home") == at_node.process_home() != "",
+                connection=connection if isinstance(connection, dict) else None,
+                step=step,
+            )
+        return own
+
+    def refusal(self) -> str:
+        """Say why Slurm made no step, or that it ended at once."""
+        code = self._process.poll() if self._process is not None else None
+        return words.refusal_text(self._text.said, code, memory_bytes=self._asked_bytes, settings=self._settings)
+
+    def end(self, return_code: int) -> ProcessEnd:
+        """Read how the kernel ended from what ``srun`` said and returned."""
+        return self._end(return_code).process
+
+    def _end(self, return_code: int) -> words.JobStepEnd:
+        return words.read_end(return_code, self._text.said, self._text.cancelled, self._step)
+
+    @property
+    def _step(self) -> str:
+        return self.place.step if self.place is not None else ""
+
+    async def interrupt(self) -> bool:
+        """Send SIGINT to the kernel itself where it is here, else through ``scancel``; never to ``srun``."""
+        if self.place is not None and self.place.is_here:
+            with suppress(OSError):
+                os.kill(self.place.pid, signal.SIGINT)
+        elif self._step:
+            await _ask(["scancel", "--signal=INT", self._step])
+        return True
+
+    async def stop(self) -> None:
+        """Have ``srun`` cancel its step; where that does not help, cancel it through the controller."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        with suppress(OSError):
+            process.send_signal(signal.SIGTERM)
+        if await _ended(process, _TERM_SECONDS):
+            return
+        if self._step:
+            await _ask(["scancel", self._step])
+        await _ended(process, _CANCEL_SECONDS)
+
+    async def look(self) -> None:
+        """Ask for the step's highest resident size while it runs; later only the accounting knows it."""
+        if self._step:
+            text = await _ask(["sstat", "--parsable2", "--noheader", "--format=JobID,MaxRSS", "--jobs", self._step])
+            self._max_rss_bytes = words.parse_sstat(text or "", self._step) or self._max_rss_bytes
+
+    async def facts(self) -> SchedulerFacts | None:
+        """Give what Slurm says of the step's end: its accounting where there is one, else what ``srun`` said."""
+        code = self._process.poll() if self._process is not None else None
+        facts = SchedulerFacts(
+            name=_NAME,
+            step=self._step,
+            state=self._end(code).state if code is not None else "",
+            exit=str(code) if code is not None else "",
+            memory_bytes=self._asked_bytes,
+            max_rss_bytes=self._max_rss_bytes,
+            source="srun",
+        )
+        row = await self._accounted()
+        if row is None:
+            return facts
+        return SchedulerFacts(
+            name=_NAME,
+            step=facts.step,
+            state=words.settle_state(facts.state, row["state"]),
+            exit=row["exit"],
+            memory_bytes=facts.memory_bytes,
+            max_rss_bytes=words.parse_memory(row["max_rss"]) or facts.max_rss_bytes,
+            source="sacct",
+        )
+
+    async def _accounted(self) -> Mapping[str, str] | None:
+        """Ask ``sacct`` until the step has ended there as well, which takes a moment."""
+        columns = "--format=JobID,State,ExitCode,MaxRSS"
+        for _ in range(_ACCOUNT_TRIES if self._step else 0):
+            if not self._has_accounting.get("sacct", True):
+                return None
+            text = await _ask(["sacct", "--parsable2", "--noheader", columns, "--jobs", self._step])
+            self._has_accounting["sacct"] = text is not None
+            if text is not None and (row := words.parse_sacct(text, self._step)) is not None:
+                return row
+            await asyncio.sleep(_ACCOUNT_SECONDS)
+        return None
+
+
+class SlurmLauncher:
+    """
+    Starts kernels as steps of the allocation that this session runs in.
+
+    Args:
+        settings: the settings of Slurm.
+        folder: folder that all nodes share, for connection files; made with the first kernel.
+        environment: the session's environment.
+        srun: where ``srun`` is, or ``None``; for the error.
+
+    Raises:
+        SettingsError: this is no allocation, or there is no Slurm.
+    """
+
+    name: str = "slurm"
+    needs_tcp: bool = True
+    admits: bool = True
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        srun: str | None = None,
+    ) -> None:
+        """Check that steps can be asked for; start nothing."""
+        environment = os.environ if environment is None else environment
+        default_bytes = words.default_step_bytes(environment, settings)
+        self.folder: Path | None = folder
+        self.job = words.check_allocation(environment, srun or shutil.which("srun"), settings)
+        self.gives_gpu: bool = settings.gres is not None
+        self._settings = settings
+        self._default_bytes = default_bytes or ASSUMED_STEP_BYTES
+        self._has_accounting: dict[str, bool] = {}
+
+    def order(self, order: LaunchOrder) -> SlurmLaunch:
+        """Prepare the step of one kernel."""
+        memory_bytes = max(LEAST_STEP_BYTES, order.memory_bytes or self._default_bytes)
+        return SlurmLaunch(order, self._settings, memory_bytes, self._has_accounting)
+
+
+async def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    for _ in range(round(seconds / _LOOK_SECONDS)):
+        if process.poll() is not None:
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return process.poll() is not None
+
+
+async def _ask(command: Sequence[str]) -> str | None:
+    """Give what a command of Slurm prints, or ``None`` where it fails or does not answer."""
+
+    def ask() -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603 - a command of Slurm with a step's number
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_ASK_SECONDS,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout if done.returncode == 0 else None
+
+    return await asyncio.to_thread(ask)

@@ -1,0 +1,182 @@
+"""
+Trace chosen cells with ``jax.profiler``, by silent requests around them.
+
+Namespace, prompt numbers and outputs of the lecture stay as they are; its times and memory do not: a traced run says
+so, and is held against nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.kernel.agent import profiling_agent as agent_profiling
+from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
+from pytest_lecturecheck.kernel.run.ports import Tracing
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.metric import Metric
+
+_START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 300.0
+"""What a cell has set going must end, and a trace of a million events takes ten seconds to write."""
+_STUCK_SECONDS: Final = 30.0
+_ANSWER_FILE: Final = "profile-answer"
+_ANSWER_BYTES: Final = 4096
+_ERROR_CHARS: Final = 300
+_OWN_PROFILER: Final = re.compile(r"\bprofiler\b|\b(?:start|stop)_trace\b")
+_SETS_UP: Final = re.compile(r"jax_platform|num_cpu_devices|XLA_|JAX_PLATFORM|VISIBLE_DEVICES|distributed\.initialize")
+
+_SETS_UP_TEXT: Final = "it chooses JAX's devices, and a trace would have chosen them before it"
+_NO_JAX: Final = "JAX is not imported before it"
+_IMPORTS_JAX: Final = "it imports JAX itself, and a trace can only start after that; import JAX in an earlier cell"
+
+
+class Profiler:
+    """
+    LeftoverWatch the cells that were asked for.
+
+    Args:
+        tracing: which cells, and where their traces go; ``None`` traces nothing.
+        cells: the lecture's cells.
+        findings: takes what could not be traced, and why.
+    """
+
+    def __init__(self, tracing: Tracing | None, cells: Sequence[Cell], findings: list[Finding]) -> None:
+        """Say of cells that will not run that they cannot be traced."""
+        self.tracing = tracing
+        self.findings = findings
+        self._state = ""
+        if tracing is None:
+            return
+        by_number = {cell.number: cell for cell in cells}
+        for number in sorted(tracing.cells):
+            cell = by_number.get(number)
+            if cell is None:
+                count = f"{len(cells)} code cell{'' if len(cells) == 1 else 's'}"
+                message = f"code cell {number} was not traced: the lecture has {count}"
+                self.findings.append(Finding(kind=FindingKind.PROFILE, message=message))
+            elif cell.skip_reason or not cell.source.strip():
+                self._not_traced(cell, cell.skip_reason or "it is blank")
+
+    async def begin(self, attached: KernelSession, cell: Cell) -> None:
+        """Start a trace, if one of this cell was asked for; what prevents it is noted."""
+        self._state = ""
+        if self.tracing is None or cell.number not in self.tracing.cells:
+            return
+        if not attached.has_agent:
+            self._not_traced(cell, "only Python kernels can be traced")
+            return
+        if _OWN_PROFILER.search(cell.source):
+            self._not_traced(cell, "it uses a profiler itself, and only one can be at work")
+            return
+        try:
+            folder = self._make_folder(self.tracing, cell.number)
+        except OSError as exc:
+            self._not_traced(cell, f"no folder could be made for its trace: {exc.strerror or exc}")
+            return
+        sets_up = _SETS_UP.search(cell.source) is not None
+        self._state, text = await self._ask(attached, "begin", str(folder), sets_up, seconds=_START_SECONDS)
+        if self._state != "started":
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        if self._state == "sets up":
+            self._not_traced(cell, _SETS_UP_TEXT)
+        elif self._state not in {"started", "no jax"}:
+            self._not_traced(cell, f"the trace could not be started: {text}")
+
+    async def end(self, attached: KernelSession, cell: Cell, result: CellRun) -> CellRun:
+        """Stop the trace of a cell and give the cell with what it says."""
+        began, self._state = self._state, ""
+        if self.tracing is None or began not in {"started", "no jax"}:
+            return result
+        if began == "no jax":
+            await self._tell_jax(attached, cell)
+        elif _has_ended(attached):
+            self._lost(cell, "the kernel died in that cell")
+        else:
+            seconds = _STUCK_SECONDS if result.status is CellStatus.TIMED_OUT else _STOP_SECONDS
+            state, text = await self._ask(attached, "end", seconds=seconds)
+            if state == "stopped":
+                return await self._read(self.tracing, cell, result)
+            self._lost(cell, "the kernel ended while it was written" if _has_ended(attached) else text)
+        return result
+
+    async def _tell_jax(self, attached: KernelSession, cell: Cell) -> None:
+        """Tell a cell that imports JAX itself from one that comes before it."""
+        state = "" if _has_ended(attached) else (await self._ask(attached, "look", seconds=_STUCK_SECONDS))[0]
+        self._not_traced(cell, _IMPORTS_JAX if state == "jax" else _NO_JAX)
+
+    async def _read(self, tracing: Tracing, cell: Cell, result: CellRun) -> CellRun:
+        folder = tracing.cell_folder(cell.number)
+        wall = result.measured(Metric.WALL)
+        try:
+            figures = await asyncio.to_thread(tracing.read, folder, wall.value if wall is not None else None)
+        except LectureCheckError as exc:
+            self._lost(cell, str(exc))
+            return result
+        shown = (folder / figures.trace).relative_to(tracing.root).as_posix()
+        return replace(result, profile=replace(figures, trace=shown))
+
+    @staticmethod
+    def _make_folder(tracing: Tracing, number: int) -> Path:
+        """Make the empty folder of one cell's trace; below rootdir, wherever the lecture may have put links."""
+        folder = tracing.cell_folder(number)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not folder.parent.resolve().is_relative_to(tracing.root.resolve()):
+            msg = "it would lie outside of pytest's rootdir"
+            raise OSError(msg)
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
+        return folder
+
+    async def _ask(self, attached: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
+        """Call a function of the agent's; give what came of it and, where it failed, why."""
+        path = Path(attached.kernel.folder) / _ANSWER_FILE
+        path.unlink(missing_ok=True)
+        call = f"{name}({', '.join(map(repr, (str(path), *arguments)))})"
+        source = f"compile({_source() + call!r}, '<lecturecheck profiling>', 'exec')"
+        code = f"exec({source}, {{'__name__': 'lecturecheck_profiling'}})"
+        reply = await attached.ask(code, seconds)
+        if reply is None:
+            return "", f"the kernel did not answer within {seconds:g} s"
+        return _read_answer(path)
+
+    def _not_traced(self, cell: Cell, why: str) -> None:
+        self._note(cell, f"code cell {cell.number} was not traced: {why}")
+
+    def _lost(self, cell: Cell, why: str) -> None:
+        self._note(cell, f"the trace of code cell {cell.number} is lost: {why}")
+
+    def _note(self, cell: Cell, message: str) -> None:
+        finding = Finding(kind=FindingKind.PROFILE, message=message, cell_number=cell.number, line=cell.line)
+        self.findings.append(finding)
+
+
+def _has_ended(attached: KernelSession) -> bool:
+    return attached.has_ended
+
+
+def _read_answer(path: Path) -> tuple[str, str]:
+    try:
+        with path.open("rb") as file:
+            answer: Any = json.loads(file.read(_ANSWER_BYTES))
+        return str(answer["state"]), str(answer["text"])[:_ERROR_CHARS]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "", "the kernel left no answer"
+
+
+@functools.cache
+def _source() -> str:
+    return Path(agent_profiling.__file__).read_text(encoding="utf-8")

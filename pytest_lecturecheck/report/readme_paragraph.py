@@ -1,0 +1,376 @@
+"""
+What an author pastes into a README, and a replicator into a report.
+
+The headings are those of the data editors' template README ("Memory, Runtime, Storage Requirements"); every figure is
+measured, and what is said of it holds: upper bounds are rounded up ("up to"), lower bounds down ("at least"). See
+https://social-science-data-editors.github.io/template_README/.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.metric import Measurement, Metric
+from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.markdown_report import code, escape
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.terminal.summary import replication_line
+from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
+from pytest_lecturecheck.verdict import VerdictKind
+
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86400
+_MB: Final = 10**6
+_TIMES: Final = (
+    (0, "less than 10 minutes", ""),
+    (10 * _MINUTE, "10-60 minutes", "10 minutes or more"),
+    (_HOUR, "1-2 hours", "1 hour or more"),
+    (2 * _HOUR, "2-8 hours", "2 hours or more"),
+    (8 * _HOUR, "8-24 hours", "8 hours or more"),
+    (_DAY, "1-3 days", "1 day or more"),
+    (3 * _DAY, "3-14 days", "3 days or more"),
+    (14 * _DAY, "more than 14 days", "more than 14 days"),
+)
+"""The answers that the template offers: from where on they hold, and what is left of them where more is possible."""
+_STORAGE: Final = (
+    (0, "less than 25 MB", ""),
+    (25 * _MB, "25 MB - 250 MB", "25 MB or more"),
+    (250 * _MB, "250 MB - 2 GB", "250 MB or more"),
+    (2000 * _MB, "more than 2 GB", "more than 2 GB"),
+)
+_REQUIREMENTS: Final = frozenset(
+    {
+        FindingKind.SHELL,
+        FindingKind.MISSING_PROGRAM,
+        FindingKind.INSTALL,
+        FindingKind.NO_KERNELSPEC,
+        FindingKind.NO_HEADER,
+        FindingKind.KERNEL,
+        FindingKind.GPU,
+        FindingKind.NOT_RUN,
+    }
+)
+"""What a reader of the package must have, or know, before the notebooks run."""
+_TENTHS_BELOW: Final = 10
+_NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
+_FINDINGS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """
+    The figure that is to be told.
+
+    Attributes:
+        value: the bound.
+        is_upper: whether the truth is at most that; else it is at least that.
+        entry: of which run it is.
+    """
+
+    value: float
+    is_upper: bool
+    entry: Entry
+
+    @property
+    def words(self) -> str:
+        """Say which bound it is."""
+        return "up to" if self.is_upper else "at least"
+
+
+def render_readme(entries: Sequence[Entry], *, platform: str, ended: dt.datetime | None, version: str = "") -> str:
+    """
+    Render the paragraphs as Markdown.
+
+    Args:
+        entries: a session's entries.
+        platform: platform label.
+        ended: when the session ended, or ``None``.
+        version: version of this package that measured, or an empty string.
+    """
+    made = [entry for entry in entries if entry.run.outcome not in _NOT_RUN]
+    skipped = sorted({_title(entry) for entry in entries if entry.run.outcome is Outcome.SKIPPED})
+    blocks = [
+        "### Memory, Runtime, Storage Requirements",
+        _summary(made, ended, version) + _skipped_text(skipped),
+        "#### Summary time to reproduce",
+        _time_answer(made),
+        "#### Summary of required storage space",
+        _storage_answer(made),
+        "#### Computational details",
+        _details(made, platform),
+        _table(made),
+        "### For a replication report",
+        _replication(made),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _summary(entries: Sequence[Entry], ended: dt.datetime | None, version: str) -> str:
+    day = f" on {ended.astimezone(dt.UTC):%Y-%m-%d}" if ended is not None else ""
+    tool = f"pytest-lecturecheck {version}" if version else "pytest-lecturecheck"
+    count = len({_subject(entry) for entry in entries})
+    each = "each " if count > 1 else ""
+    text = f"{count} notebook{plural(count)} {_was(count)} run{day} with {tool}, {each}in a fresh kernel, and measured "
+    text += "for each cell."
+    peaks = _bounds(entries, Metric.PEAK_FOOTPRINT)
+    peak = max(peaks.values(), key=lambda found: found.value, default=None)
+    if peak is not None:
+        # Of a figure of less than a KiB nothing can be said.
+        shown = _size_text(peak)
+        text += f" The most memory measured is that of {{}}: {peak.words} {shown}." if shown else ""
+    else:
+        text += " Memory was not measured."
+    bad = {_subject(entry): _title(entry) for entry in entries if entry.run.outcome is not Outcome.COMPLETED}
+    if bad:
+        whose = "its figures" if len(bad) == 1 else "their figures"
+        text += (
+            f" {len(bad)} did not come to the end, so that {whose} are lower bounds: {', '.join(sorted(bad.values()))}."
+        )
+    sampled = sum(not found.is_upper and found is not peak and key not in bad for key, found in peaks.items())
+    if sampled:
+        text += f" Of {sampled} other{plural(sampled)} only a lower bound of the memory is known (≥ in the table)."
+    named = code(_title(peak.entry)) if peak is not None else ""
+    return escape(text).replace("{}", named, 1)
+
+
+def _skipped_text(names: Sequence[str]) -> str:
+    """Name what was not run: nothing is known of what it needs."""
+    return " " + escape(f"{len(names)} {_was(len(names))} not run: {', '.join(names)}.") if names else ""
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _answer(answers: Sequence[tuple[int, str, str]], value: float, *, is_upper: bool) -> str:
+    """Choose the template's answer, as far as it follows from a bound; empty where none does."""
+    _, text, at_least = [item for item in answers if item[0] <= max(value, 0)][-1]
+    return text if is_upper else at_least
+
+
+def _time_answer(entries: Sequence[Entry]) -> str:
+    longest = _longest(entries)
+    total = sum(_seconds(entry) for entry in longest)
+    is_upper = all(entry.run.outcome is Outcome.COMPLETED for entry in longest)
+    answer = _answer(_TIMES, total, is_upper=is_upper)
+    chosen = f"**{answer}**" if answer else "cannot be told, because not all came to the end"
+    measured = _time_text(total, is_upper=is_upper)
+    shown = (
+        f"{'up to' if is_upper else 'at least'} {measured} with the kernels' start" if measured else "less than 0.1 s"
+    )
+    beside = len({_subject(entry) for entry in longest if entry.run.company})
+    if beside:
+        how = f"the times of all notebooks added up; {beside} ran beside others, which takes longer"
+    else:
+        how = "all notebooks one after the other" if len(longest) > 1 else "one notebook"
+    return (
+        f"Approximate time needed to reproduce the analyses on the machine below: {chosen} (measured: {shown}, {how})."
+    )
+
+
+def _storage_answer(entries: Sequence[Entry]) -> str:
+    longest = _longest(entries)
+    rest = "The size of the package and of its data comes on top of it."
+    bounds = [_bound_of([entry], Metric.DISK_WRITTEN) for entry in longest]
+    figures = [found for found in bounds if found is not None]
+    if not figures:
+        return f"What the notebooks write was not measured. {rest}"
+    is_upper = len(figures) == len(longest) and all(found.is_upper for found in figures)
+    total = sum(found.value for found in figures)
+    answer = _answer(_STORAGE, total, is_upper=is_upper)
+    if is_upper and not total:
+        return f"The notebooks wrote nothing to the disk (**{answer}**). {rest}"
+    told = _size_text(_Bound(value=total, is_upper=is_upper, entry=longest[0]))
+    chosen = f"**{answer}**" if answer else "which of the template's answers holds cannot be told from that"
+    if not told:
+        return f"What the notebooks write was not measured for all of them, and nothing was seen to be written. {rest}"
+    return (
+        f"The notebooks wrote {'up to' if is_upper else 'at least'} {told} to the disk ({chosen}): everything that was "
+        f"written, also what was removed or overwritten. {rest}"
+    )
+
+
+def _details(entries: Sequence[Entry], platform: str) -> str:
+    machines = list(dict.fromkeys(entry.run.machine for entry in entries if entry.run.machine is not None))
+    lines = [f"The code was last run on: {escape(machine.text)} ({escape(platform)})." for machine in machines]
+    lines = lines or [f"The code was last run on a machine of the class {escape(platform)}."]
+    return " ".join(lines) + _graphics(machines) + _software(entries)
+
+
+def _graphics(machines: Sequence[Machine]) -> str:
+    machine = next((machine for machine in machines if machine.accelerators), None)
+    if machine is None:
+        return " No GPU was used."
+    driver = f", driver {escape(machine.driver)}" if machine.driver else ""
+    cuda = f", CUDA {escape(machine.cuda)}" if machine.cuda else ""
+    return f" GPU: {escape(', '.join(machine.accelerators))}{driver}{cuda}."
+
+
+def _software(entries: Sequence[Entry]) -> str:
+    found: list[Software] = [entry.run.software for entry in entries if entry.run.software is not None]
+    interpreters = sorted({software.interpreter for software in found if software.interpreter})
+    packages = sorted({pair for software in found for pair in software.packages.items()})
+    libraries = sorted({line for software in found for line in software.blas})
+    text = f" Software: {escape(', '.join(interpreters))}" if interpreters else ""
+    if packages:
+        text += "; packages that the notebooks import: " if text else " Packages that the notebooks import: "
+        text += escape(", ".join(f"{name} {version}" for name, version in packages))
+    if libraries:
+        text += f"; linear algebra: {escape(', '.join(libraries))}"
+    return f"{text}." if text else ""
+
+
+def _table(entries: Sequence[Entry]) -> str:
+    longest = {_subject(entry): entry for entry in _longest(entries)}
+    has_gpu = any(entry.run.measured(Metric.GPU_LIVE) is not None for entry in entries)
+    gpu_title, gpu_rule = (" GPU memory |", "--:|") if has_gpu else ("", "")
+    rows = [
+        f"| notebook | peak memory | time |{gpu_title} written | how it ended |",
+        f"|---|--:|--:|{gpu_rule}--:|---|",
+    ]
+    for subject, entry in longest.items():
+        runs = [item for item in entries if _subject(item) == subject]
+        metrics = (Metric.PEAK_FOOTPRINT, *((Metric.GPU_LIVE,) if has_gpu else ()), Metric.DISK_WRITTEN)
+        figures = [_bound_text(runs, metric) for metric in metrics]
+        figures.insert(1, _time_field(entry))
+        fields = [code(_title(entry)), *map(escape, figures), escape(entry.run.outcome.value)]
+        rows.append(f"| {' | '.join(fields)} |")
+    note = (
+        "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "
+        "while the notebook ran, or of a notebook that did not come to its end). Peak memory is that of all processes "
+        "of the notebook together; the time includes the kernel's start."
+    )
+    return "\n".join(rows) + f"\n\n{note}"
+
+
+def _time_field(entry: Entry) -> str:
+    is_upper = entry.run.outcome is Outcome.COMPLETED
+    shown = _time_text(_seconds(entry), is_upper=is_upper)
+    return f"{'≤' if is_upper else '≥'} {shown}" if shown else NO_FIGURE
+
+
+def _bound_text(entries: Sequence[Entry], metric: Metric) -> str:
+    found = _bound_of(entries, metric)
+    if found is None:
+        return NO_FIGURE
+    if found.is_upper and not found.value:
+        return "nothing"
+    shown = _size_text(found)
+    return f"{'≤' if found.is_upper else '≥'} {shown}" if shown else NO_FIGURE
+
+
+def _bounds(entries: Sequence[Entry], metric: Metric) -> dict[tuple[str, str], _Bound]:
+    """Give the bound of each notebook of which there is one."""
+    runs: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        runs.setdefault(_subject(entry), []).append(entry)
+    found = {subject: _bound_of(items, metric) for subject, items in runs.items()}
+    return {subject: bound for subject, bound in found.items() if bound is not None}
+
+
+def _bound_of(entries: Sequence[Entry], metric: Metric) -> _Bound | None:
+    """Bound what some runs of one notebook took at most; one lower bound among them makes a lower bound of it."""
+    found = [(entry, value) for entry in entries if (value := entry.run.measured(metric)) is not None]
+    if not found:
+        return None
+    is_upper = all(
+        item.run.outcome is Outcome.COMPLETED and value.upper_bound is not None and not value.method.is_lower_bound
+        for item, value in found
+    )
+    bounds = [(_end(value, is_upper=is_upper), number) for number, (_, value) in enumerate(found)]
+    most, number = max(bounds, key=lambda pair: (pair[0], -pair[1]))
+    return _Bound(value=most, is_upper=is_upper, entry=found[number][0])
+
+
+def _end(found: Measurement, *, is_upper: bool) -> float:
+    """Give the end of a figure that the truth is not beyond, what the counter may lag included."""
+    if not is_upper:
+        return max(0.0, found.value - found.tolerance)
+    return (found.upper_bound if found.upper_bound is not None else found.value) + found.tolerance
+
+
+def _size_text(found: _Bound) -> str:
+    """Print a bound; nothing of a lower bound that is none, because it says that something is 0 or more."""
+    if found.is_upper:
+        return _size_up(found.value)
+    return format_size_down(found.value) if found.value >= 1 else ""
+
+
+def _size_up(size_bytes: float) -> str:
+    """Round a size up to what people write: tenths of a GiB, or 10 MiB, or whole MiB."""
+    step = GIB / 10 if size_bytes >= GIB else 10 * MIB if size_bytes >= 100 * MIB else MIB
+    # A size that differs from a step by less than a byte is that step.
+    return format_size(math.ceil((size_bytes - 0.5) / step) * step, 4)
+
+
+def _time_text(seconds: float, *, is_upper: bool) -> str:
+    """Round a time the way its bound goes, to a step that its text shows; nothing where nothing is left."""
+    step = _HOUR if seconds >= _DAY else _MINUTE if seconds >= 10 * _MINUTE else 1
+    if is_upper:
+        return format_duration(math.ceil(seconds / step) * step)
+    if seconds < _TENTHS_BELOW:
+        tenths = math.floor(seconds * 10)
+        return format_duration(tenths / 10) if tenths else ""
+    return format_duration(math.floor(seconds / step) * step)
+
+
+def _subject(entry: Entry) -> tuple[str, str]:
+    return entry.run.lecture, entry.run.variant
+
+
+def _title(entry: Entry) -> str:
+    return f"{entry.run.lecture} [{entry.run.variant}]" if entry.run.variant else entry.run.lecture
+
+
+def _seconds(entry: Entry) -> float:
+    return entry.seconds or entry.wall_seconds
+
+
+def _longest(entries: Sequence[Entry]) -> list[Entry]:
+    """Give of each notebook its longest run, in the order of the session."""
+    found: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        held = found.get(_subject(entry))
+        if held is None or _seconds(entry) > _seconds(held):
+            found[_subject(entry)] = entry
+    return list(found.values())
+
+
+def _of_repeats(entries: Sequence[Entry]) -> list[Entry]:
+    """Give one entry for each notebook: its longest run, with the highest peak of all its runs."""
+    found = []
+    for entry in _longest(entries):
+        highest = _bound_of([item for item in entries if _subject(item) == _subject(entry)], Metric.PEAK_FOOTPRINT)
+        reading = highest.entry.run.measured(Metric.PEAK_FOOTPRINT) if highest is not None else None
+        readings = {**entry.run.readings, Metric.PEAK_FOOTPRINT: reading} if reading is not None else entry.run.readings
+        found.append(replace(entry, run=replace(entry.run, readings=readings)))
+    return found
+
+
+def _replication(entries: Sequence[Entry]) -> str:
+    lines = [escape(replication_line(_of_repeats(entries))), *_requirements(entries)]
+    return "\n".join([lines[0], "", *lines[1:]] if len(lines) > 1 else [*lines, "", "Nothing else was noticed."])
+
+
+def _requirements(entries: Sequence[Entry]) -> list[str]:
+    rows: dict[str, None] = {}
+    for entry in entries:
+        if entry.verdict.failed:
+            rows[f"- {code(entry.location)}: {escape(entry.headline)}"] = None
+        for item in entry.run.findings:
+            if item.kind in _REQUIREMENTS:
+                place = f"{_title(entry)}: {item.place}" if item.place else _title(entry)
+                rows[f"- {code(place)}: {escape(item.message)}"] = None
+        if entry.verdict.kind is VerdictKind.NOT_MEASURED and not entry.verdict.failed:
+            rows[f"- {code(_title(entry))}: {escape(entry.headline)}"] = None
+    kept = list(rows)
+    more = len(kept) - _FINDINGS
+    return kept[:_FINDINGS] + ([f"- and {more} more"] if more > 0 else [])

@@ -1,0 +1,183 @@
+"""The history of one lecture over kept sessions, and whether a figure drifts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from pytest_lecturecheck.budget.drift import LEAST_COUNT, LEAST_DAYS, LEAST_FRACTION, Drift, find_drift
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.units import format_fraction
+from pytest_lecturecheck.verdict.kept_session import KeptSession, Subject
+from pytest_lecturecheck.verdict.session_diff import Side, SideLecture, differences, side_of_session
+
+_INDENT: Final = "  "
+_DAY_SECONDS: Final = 86400
+_WATCHED: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE, Metric.COMPILE)
+_GOOD: Final = frozenset({"within", "recorded", "fits"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """
+    A lecture in one session.
+
+    Attributes:
+        ended: when the session ended, or ``None`` where its document does not say.
+        platform: platform label.
+        lecture: what the session knows of it.
+    """
+
+    ended: dt.datetime | None
+    platform: str
+    lecture: SideLecture
+
+
+def moments_of(sessions: Sequence[KeptSession], subject: Subject) -> list[Moment]:
+    """Give a lecture's history in the order of the sessions, the oldest first."""
+    found = []
+    for session in sessions:
+        lecture = side_of_session(session, "").lectures.get(subject)
+        if lecture is not None:
+            found.append(Moment(ended=session.ended, platform=session.platform, lecture=lecture))
+    return found
+
+
+def drift_of(moments: Sequence[Moment], metric: Metric) -> tuple[Drift | None, int, float]:
+    """
+    Find the drift of a metric over the moments that can be held against the last one.
+
+    Those are of the same platform and class of machine, and their figures were had in the same way.
+
+    Returns:
+        The drift or ``None``, how many such figures there are, and over how many days.
+    """
+    points = [
+        (moment.ended.timestamp() / _DAY_SECONDS, figure.value)
+        for moment in _like_the_last(moments, metric)
+        if moment.ended is not None and (figure := moment.lecture.figures[metric]) is not None
+    ]
+    days = max(day for day, _ in points) - min(day for day, _ in points) if points else 0.0
+    return find_drift(points), len(points), days
+
+
+def _like_the_last(moments: Sequence[Moment], metric: Metric) -> list[Moment]:
+    usable = [moment for moment in moments if metric in moment.lecture.figures and moment.ended is not None]
+    if metric in {Metric.WALL, Metric.COMPILE}:
+        usable = [moment for moment in usable if not moment.lecture.figures[metric].is_shared]
+    return [moment for moment in usable if _kind(moment, metric) == _kind(usable[-1], metric)]
+
+
+def _kind(moment: Moment, metric: Metric) -> object:
+    machine = moment.lecture.machine
+    method = moment.lecture.figures[metric].method
+    return moment.platform, machine.time_class if machine is not None else None, method
+
+
+def render_history(
+    sessions: Sequence[KeptSession], lecture: str, *, width: int, colour: bool = False, most: int = 30
+) -> list[str]:
+    """
+    Render a lecture's history, one part for each of its variants.
+
+    Args:
+        sessions: the kept sessions, the oldest first.
+        lecture: the lecture's name.
+        width: columns of the terminal.
+        colour: whether colour codes are written.
+        most: rows of the table; older sessions count for the trend all the same.
+    """
+    paint = Paint(colour=colour)
+    variants = sorted({kept.run.variant for session in sessions for kept in session.of(lecture)})
+    lines: list[str] = []
+    for variant in variants:
+        moments = moments_of(sessions, (lecture, variant))
+        name = one_line(f"{lecture} [{variant}]" if variant else lecture)
+        title = f"{name}: {len(moments)} session{plural(len(moments))}"
+        lines += ["", paint(Tone.TITLE, title), *_table(moments[-most:], width, paint)]
+        if len(moments) > most:
+            lines.append(f"{len(moments) - most} older sessions left out")
+        lines += _section("What changed", list(_changes(moments[-most - 1 :])), width, paint)
+        lines += _section("Trend", list(_trends(moments)), width, paint)
+    return lines[1:]
+
+
+def _table(moments: Sequence[Moment], width: int, paint: Paint) -> list[str]:
+    metrics = [
+        metric
+        for metric in _WATCHED
+        if metric in _WATCHED[:2] or any(metric in moment.lecture.figures for moment in moments)
+    ]
+    is_mixed = len(Counter(moment.platform for moment in moments)) > 1
+    titles = {
+        Metric.PEAK_FOOTPRINT: "peak",
+        Metric.WALL: "time",
+        Metric.GPU_LIVE: "GPU live",
+        Metric.COMPILE: "compile",
+    }
+    columns = [Column(title="ended (UTC)"), Column(title="verdict")]
+    columns += [Column(title=titles[metric], right=True) for metric in metrics]
+    columns += [Column(title="platform", optional=True)] if is_mixed else []
+    rows = []
+    for moment in moments:
+        word = moment.lecture.word
+        fields = [Field(_date(moment)), Field(word, Tone.GOOD if word in _GOOD else Tone.WARN)]
+        fields += [Field(_figure_text(moment.lecture, metric)) for metric in metrics]
+        rows.append([*fields, *([Field(one_line(moment.platform))] if is_mixed else [])])
+    return render_table(columns, rows, width=width, paint=paint)
+
+
+def _date(moment: Moment) -> str:
+    return "unknown" if moment.ended is None else f"{moment.ended.astimezone(dt.UTC):%Y-%m-%d %H:%M}"
+
+
+def _figure_text(lecture: SideLecture, metric: Metric) -> str:
+    figure = lecture.figures.get(metric)
+    if figure is None:
+        return NO_FIGURE
+    text = metric.format_value(figure.value)
+    return f">= {text}" if figure.method is not None and figure.method.is_lower_bound else text
+
+
+def _changes(moments: Sequence[Moment]) -> Iterator[str]:
+    for earlier, later in pairwise(moments):
+        sides = [
+            Side(title="", platform=moment.platform, lectures={("", ""): moment.lecture}) for moment in (earlier, later)
+        ]
+        found = [f"{item.name} {item.before} -> {item.after}" for item in differences(*sides)]
+        if found:
+            yield one_line(f"{_date(later)}: {', '.join(found)}")
+
+
+def _trends(moments: Sequence[Moment]) -> Iterator[str]:
+    for metric in _WATCHED:
+        drift, count, days = drift_of(moments, metric)
+        if drift is not None:
+            yield (
+                f"{metric.label} drifts: {format_fraction(drift.monthly_fraction)} a month, "
+                f"{format_fraction(drift.total_fraction)} over {drift.days:.0f} days in {drift.count} sessions of this "
+                f"platform and class of machine; single ones lie about {drift.noise_fraction * 100:.2g} % off that line"
+            )
+        elif count and (count < LEAST_COUNT or days < LEAST_DAYS):
+            yield (
+                f"{metric.label}: too little to tell a trend ({count} session{plural(count)} over {days:.0f} days that "
+                f"can be held against the last; it takes {LEAST_COUNT} over {LEAST_DAYS:.0f} days)"
+            )
+        elif count:
+            yield (
+                f"{metric.label}: no drift of {LEAST_FRACTION:.0%} a month or more in {count} sessions over "
+                f"{days:.0f} days"
+            ).replace("%", " %")
+
+
+def _section(title: str, rows: Sequence[str], width: int, paint: Paint) -> list[str]:
+    wrapped = [line for row in rows for line in wrap(row, width, first=_INDENT, rest=_INDENT * 2)]
+    return ["", paint(Tone.TITLE, title), *wrapped] if wrapped else []

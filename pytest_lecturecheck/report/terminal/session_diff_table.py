@@ -1,0 +1,166 @@
+"""Two sides held against each other, as text: what changed most first, and what differs underneath."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.style import Paint, Tone
+from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.verdict.session_diff import Difference, Pair, Ratio, Side, compare_sides, differences
+
+_INDENT: Final = "  "
+_MARKED: Final = 1.2
+"""Changes beyond this factor are coloured."""
+_TITLES: Final = {
+    Metric.PEAK_FOOTPRINT: "peak",
+    Metric.WALL: "time",
+    Metric.GPU_LIVE: "GPU live",
+    Metric.COMPILE: "compile",
+}
+_ALWAYS: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.WALL})
+_MOST_ROWS: Final = 40
+
+
+def render_comparison(
+    before: Side, after: Side, *, width: int, colour: bool = False, most: float | None = None
+) -> list[str]:
+    """
+    Render the comparison of two sides.
+
+    Args:
+        before: the first side.
+        after: the second side.
+        width: columns of the terminal.
+        colour: whether colour codes are written.
+        most: the factor that no figure may exceed, or ``None``.
+    """
+    paint = Paint(colour=colour)
+    pairs = compare_sides(before, after)
+    both = [pair for pair in pairs if pair.ratios]
+    lines = [f"before: {one_line(before.title)}, {one_line(before.platform)}"]
+    lines.append(f"after:  {one_line(after.title)}, {one_line(after.platform)}")
+    lines += ["", *(_table(both, width, paint) if both else ["no lecture is known to both sides"])]
+    for title, rows in (
+        ("What differs underneath", _difference_rows(differences(before, after))),
+        ("Not compared", list(_reasons(both))),
+        ("Only before", [_name(pair) for pair in pairs if pair.after is None]),
+        ("Only after", [_name(pair) for pair in pairs if pair.before is None]),
+    ):
+        lines += _section(title, rows, width, paint)
+    return [*lines, "", *_last_line(both, most, width, paint)]
+
+
+def exceeding(before: Side, after: Side, most: float) -> list[str]:
+    """Name the lectures of which a figure grew to more than ``most`` times what it was, with those figures."""
+    return list(_exceeding(compare_sides(before, after), most))
+
+
+def _exceeding(pairs: Sequence[Pair], most: float) -> Iterator[str]:
+    for pair in pairs:
+        found = [ratio for ratio in pair.ratios if ratio.exceeds(most)]
+        if found:
+            yield f"{_name(pair)} ({', '.join(f'{ratio.metric.label} {_ratio_text(ratio)}' for ratio in found)})"
+
+
+def _last_line(pairs: Sequence[Pair], most: float | None, width: int, paint: Paint) -> list[str]:
+    text = f"{len(pairs)} lecture{plural(len(pairs))} compared"
+    if most is None:
+        return wrap(text, width)
+    found = list(_exceeding(pairs, most))
+    if not found:
+        return [paint(Tone.GOOD, row) for row in wrap(f"{text}; none grew to more than {most:g} times", width)]
+    text += f"; {len(found)} grew to more than {most:g} times: {', '.join(found)}"
+    return [paint(Tone.BAD, row) for row in wrap(text, width, rest=_INDENT)]
+
+
+def _name(pair: Pair) -> str:
+    lecture, variant = pair.subject
+    return one_line(f"{lecture} [{variant}]" if variant else lecture)
+
+
+def _table(pairs: Sequence[Pair], width: int, paint: Paint) -> list[str]:
+    metrics = [
+        metric
+        for position, metric in enumerate(_TITLES)
+        if metric in _ALWAYS or any(_has_figure(pair.ratios[position]) for pair in pairs)
+    ]
+    columns = [Column(title="lecture", shrink_to=20)]
+    for metric in metrics:
+        is_optional = metric is not Metric.PEAK_FOOTPRINT
+        columns.append(Column(title=_TITLES[metric], right=True, optional=is_optional))
+        columns.append(Column(title="ratio", right=True, optional=is_optional))
+    columns.append(Column(title="verdict", optional=True))
+    rows = [_row(pair, metrics) for pair in pairs[:_MOST_ROWS]]
+    lines = render_table(columns, rows, width=width, paint=paint)
+    left_out = len(pairs) - _MOST_ROWS
+    return [*lines, f"and {left_out} more that changed less"] if left_out > 0 else lines
+
+
+def _has_figure(ratio: Ratio) -> bool:
+    return ratio.before is not None or ratio.after is not None
+
+
+def _row(pair: Pair, metrics: Sequence[Metric]) -> list[Field]:
+    fields = [Field(_name(pair))]
+    for ratio in (ratio for ratio in pair.ratios if ratio.metric in metrics):
+        fields += [Field(_figures_text(ratio)), Field(_ratio_text(ratio), _tone(ratio))]
+    words = [side.word for side in (pair.before, pair.after) if side is not None]
+    return [*fields, Field(words[0] if len(set(words)) == 1 else " -> ".join(words))]
+
+
+def _figures_text(ratio: Ratio) -> str:
+    first, second = ratio.before, ratio.after
+    if first is None and second is None:
+        return NO_FIGURE
+    texts = [NO_FIGURE if side is None else ratio.metric.format_value(side.value) for side in (first, second)]
+    if first is not None and second is not None:
+        texts = list(ratio.metric.format_values_apart(first.value, second.value))
+    return " -> ".join(texts)
+
+
+def _ratio_text(ratio: Ratio) -> str:
+    value = ratio.value
+    return NO_FIGURE if value is None else f"{value:.2f} x" if value < 10 else f"{value:.0f} x"  # noqa: PLR2004 - digits
+
+
+def _tone(ratio: Ratio) -> Tone:
+    value = ratio.value
+    if value is None or not ratio.counts:
+        return Tone.DIM
+    if ratio.exceeds(_MARKED):
+        return Tone.BAD
+    return Tone.GOOD if value < 1 / _MARKED else Tone.PLAIN
+
+
+def _difference_rows(found: Sequence[Difference]) -> list[str]:
+    return [one_line(f"{item.name}: {item.before} -> {item.after}") for item in found]
+
+
+def _reasons(pairs: Sequence[Pair]) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = {}
+    for pair in pairs:
+        for ratio in pair.ratios:
+            if ratio.reason:
+                text = f"{ratio.metric.label}: {ratio.reason} figures are not held against each other"
+                by_reason.setdefault(text, []).append(_name(pair))
+        for when, side, other in (("before", pair.before, pair.after), ("after", pair.after, pair.before)):
+            if side is not None and other is not None and other.figures and not side.figures:
+                by_reason.setdefault(f"no run came to its end ({when})", []).append(f"{_name(pair)}: {side.word}")
+    for text, names in by_reason.items():
+        yield f"{text} ({', '.join(names)})"
+    if any(ratio.value is not None and not ratio.counts for pair in pairs for ratio in pair.ratios):
+        yield (
+            "times of different classes of machine, or of lectures that ran beside others, are shown but say little "
+            "of a lecture"
+        )
+
+
+def _section(title: str, rows: Sequence[str], width: int, paint: Paint) -> list[str]:
+    if not rows:
+        return []
+    wrapped = [line for row in rows for line in wrap(row, width, first=_INDENT, rest=_INDENT * 2)]
+    return ["", paint(Tone.TITLE, title), *wrapped]

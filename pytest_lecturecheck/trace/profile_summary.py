@@ -1,0 +1,150 @@
+"""From the operations of a trace to the figures of a cell. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileSummary
+from pytest_lecturecheck.trace.events import Line, Op, operations
+
+_PICOSECONDS: Final = 10**12
+_TOP: Final = 5
+IDLE_FRACTION: Final = 0.5
+BUSY_FRACTION: Final = 0.8
+SHORT_OP_SECONDS: Final = 20e-6
+MANY_LAUNCHES_PER_SECOND: Final = 1_000.0
+
+
+def summarise(events: Iterable[Mapping[str, Any]], *, cell_seconds: float | None = None) -> ProfileSummary:
+    """
+    Work out the figures of a traced cell.
+
+    Args:
+        events: the trace's events.
+        cell_seconds: wall time of the cell while it was traced, or ``None`` where it is not known.
+
+    Raises:
+        TraceFileError: an event is not what it should be, or there are too many.
+    """
+    found = operations(events)
+    # A span that was cut off says nothing about the rest of the cell.
+    whole = None if found.is_cut else cell_seconds
+    devices = tuple(_summarise_device(name, found.devices[name], whole) for name in sorted(found.devices))
+    return ProfileSummary(devices=devices, cell_seconds=cell_seconds, is_cut=found.is_cut)
+
+
+def _summarise_device(name: str, lines: Mapping[Line, Sequence[Op]], cell_seconds: float | None) -> DeviceProfile:
+    leaves: list[Op] = []
+    own: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for ops in lines.values():
+        for op, own_time, is_leaf in nest(ops):
+            sums = own[op.name]
+            sums[0] += own_time
+            sums[1] += 1
+            if is_leaf:
+                leaves.append(op)
+    busy, gap = cover(leaves)
+    count = launch_count(leaves)
+    median_seconds = median(op.end - op.start for op in leaves) / _PICOSECONDS
+    longest = sorted(own.items(), key=lambda item: (-item[1][0], item[0]))[:_TOP]
+    return DeviceProfile(
+        device=name,
+        kernel_seconds=busy / _PICOSECONDS,
+        gap_seconds=gap / _PICOSECONDS,
+        launch_count=count,
+        op_count=len(leaves),
+        copy_count=sum(op.is_copy for op in leaves),
+        median_op_seconds=median_seconds,
+        stream_count=len(lines),
+        bound=judge_bound(
+            busy_seconds=busy / _PICOSECONDS,
+            gap_seconds=gap / _PICOSECONDS,
+            launch_count=count,
+            median_op_seconds=median_seconds,
+            cell_seconds=cell_seconds,
+        ),
+        top_ops=tuple(
+            ProfiledOp(name=name, seconds=time / _PICOSECONDS, count=times) for name, (time, times) in longest
+        ),
+    )
+
+
+def nest(ops: Sequence[Op]) -> Iterable[tuple[Op, int, bool]]:
+    """
+    Tell for each operation of one line what it took without those inside it, and whether it is one that does the work.
+
+    A loop on the CPU holds the operations of its body; what lies between these is the cost of starting them. On a GPU's
+    stream nothing lies inside anything else.
+
+    Returns:
+        Operation, own time in picoseconds, and whether there is none inside it.
+    """
+    ordered = sorted(ops, key=lambda op: (op.start, -op.end, op.name))
+    inside = [0] * len(ordered)
+    is_leaf = [True] * len(ordered)
+    stack: list[int] = []
+    for position, op in enumerate(ordered):
+        while stack and ordered[stack[-1]].end < op.end:
+            stack.pop()
+        while stack and op.start >= ordered[stack[-1]].end:
+            stack.pop()
+        if stack:
+            inside[stack[-1]] += op.end - op.start
+            is_leaf[stack[-1]] = False
+        stack.append(position)
+    return [(op, op.end - op.start - inside[position], is_leaf[position]) for position, op in enumerate(ordered)]
+
+
+def cover(ops: Iterable[Op]) -> tuple[int, int]:
+    """Give the time in which at least one operation ran and the time between them in which none did, in picoseconds."""
+    busy = gap = 0
+    until: int | None = None
+    for op in sorted(ops, key=lambda op: op.start):
+        if until is None:
+            until = op.start
+        gap += max(0, op.start - until)
+        busy += max(0, op.end - max(op.start, until))
+        until = max(until, op.end)
+    return busy, gap
+
+
+def launch_count(ops: Iterable[Op]) -> int:
+    """Count how often the host set a device to work; copies are no launches."""
+    single, shared = 0, set()
+    for op in ops:
+        if op.launch is not None:
+            shared.add(op.launch)
+        elif not op.is_copy:
+            single += 1
+    return single + len(shared)
+
+
+def judge_bound(
+    *,
+    busy_seconds: float,
+    gap_seconds: float,
+    launch_count: int,
+    median_op_seconds: float,
+    cell_seconds: float | None,
+) -> Bound:
+    """
+    Say what probably holds a cell back.
+
+    Launch bound: the device waits more than half of the span from its first operation to its last, the median operation
+    is shorter than 20 us, and there are at least 1,000 launches per second. Starting a kernel costs the host some 5 us
+    on CUDA (NVIDIA's figure for an empty kernel), and JAX's own dispatch of a compiled function 5 to 50 us (its FAQ on
+    benchmarking): operations shorter than that cannot keep a device busy, however fast they follow each other. Compute
+    bound: it works more than 80 % of the span. Host bound: it waits more than half of it otherwise, or more than half
+    of the cell passed before its first operation or after its last.
+    """
+    span = busy_seconds + gap_seconds
+    busy_fraction = busy_seconds / span if span else 1.0
+    is_short = median_op_seconds < SHORT_OP_SECONDS and launch_count >= MANY_LAUNCHES_PER_SECOND * span
+    if cell_seconds is not None and span < IDLE_FRACTION * cell_seconds:
+        return Bound.HOST
+    if busy_fraction < IDLE_FRACTION:
+        return Bound.LAUNCH if is_short else Bound.HOST
+    return Bound.COMPUTE if busy_fraction > BUSY_FRACTION else Bound.MIXED

@@ -1,0 +1,93 @@
+"""Hold the figures that a lecture reports against the limits that were set for them. Limits are inclusive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_lecturecheck.budget.limits import LectureBudget, ReportedValueBudget
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.reported_value import (
+    ReportedValue,
+    format_figure,
+    format_figure_range,
+    format_figures_apart,
+)
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.units import format_fraction
+from pytest_lecturecheck.verdict.values import ReportedValueComparison, VerdictKind
+
+_MANY_TIMES: Final = 100
+
+
+def compare_figures(run: Run, budget: LectureBudget) -> Iterator[ReportedValueComparison]:
+    """Hold a run's figures against every limit of its budget; one that was not reported is ``not measured``."""
+    reported = run.figures
+    for name in sorted(budget.figures):
+        figure_budget = budget.figures[name]
+        if figure_budget.has_limit:
+            cell = run.reporting_cell(name)
+            kind, message = _weigh(reported.get(name), figure_budget, cell)
+            yield ReportedValueComparison(
+                name=name,
+                kind=kind,
+                at_least=figure_budget.at_least,
+                limit=figure_budget.limit,
+                figure=reported.get(name),
+                message=message,
+                cell=cell,
+            )
+
+
+def _weigh(figure: ReportedValue | None, budget: ReportedValueBudget, cell: CellRun | None) -> tuple[VerdictKind, str]:
+    limits = _limits_text(budget)
+    if figure is None:
+        return VerdictKind.NOT_MEASURED, f"{budget.name} not measured (the lecture did not report it), {limits}"
+    if budget.unit and figure.unit != budget.unit:
+        found = f"in {figure.unit!r}" if figure.unit else "without a unit"
+        return (
+            VerdictKind.NOT_MEASURED,
+            f"{budget.name} not measured (reported {found}, {budget.unit!r} when recorded), {limits}",
+        )
+    value, unit, after = figure.value, figure.unit, _where(cell) + _seen_text(budget)
+    if budget.limit is not None and value > budget.limit:
+        shown, shown_limit = format_figures_apart(value, budget.limit, unit)
+        return (
+            VerdictKind.OVER,
+            f"{budget.name} {shown}, limit {shown_limit}: {_over_text(value, budget.limit, unit)}{after}",
+        )
+    if budget.at_least is not None and value < budget.at_least:
+        shown, shown_least = format_figures_apart(value, budget.at_least, unit)
+        difference = budget.at_least - value
+        share = f" ({format_fraction(-difference / abs(budget.at_least))})" if budget.at_least else ""
+        under = f"{format_figure(difference, unit)} under{share}"
+        return VerdictKind.UNDER, f"{budget.name} {shown}, at least {shown_least} wanted: {under}{after}"
+    return VerdictKind.WITHIN, f"{figure.text}, {limits}"
+
+
+def _limits_text(budget: ReportedValueBudget) -> str:
+    least = [] if budget.at_least is None else [f"at least {format_figure(budget.at_least, budget.unit)} wanted"]
+    most = [] if budget.limit is None else [f"limit {format_figure(budget.limit, budget.unit)}"]
+    return ", ".join((*least, *most))
+
+
+def _over_text(value: float, limit: float, unit: str) -> str:
+    """Say by how much a limit is exceeded; of distances that are orders of magnitude apart, how many times."""
+    if limit > 0 and value >= _MANY_TIMES * limit:
+        return f"{value / limit:.3g} times as much"
+    difference = value - limit
+    share = f" ({format_fraction(difference / abs(limit))})" if limit else ""
+    return f"{format_figure(difference, unit)} over{share}"
+
+
+def _where(cell: CellRun | None) -> str:
+    if cell is None:
+        return ""
+    return f", in code cell {cell.number}" + (f", line {cell.line}" if cell.line is not None else "")
+
+
+def _seen_text(budget: ReportedValueBudget) -> str:
+    if not budget.seen:
+        return ""
+    runs = f"{len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'}"
+    return f"; {format_figure_range(budget.seen, budget.unit)} when recorded ({runs})"

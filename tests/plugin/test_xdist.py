@@ -1,0 +1,25 @@
+"""What a controller of xdist does with the words of its workers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pytest_lecturecheck.plugin.xdist import WorkerHooks
+
+
+@pytest.mark.parametrize("hook", ["pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"])
+def test_progress_of_workers_is_not_written_into_a_line_of_pytest(hook):
+    taken = []
+    orders = WorkerHooks(dict, taken.append, lambda _mark, _worker: None)
+    writing = getattr(orders, hook)()
+    next(writing)
+    thread = threading.Thread(target=orders.take_progress, args=("progress",), daemon=True)
+    thread.start()
+    thread.join(0.5)
+    assert (thread.is_alive(), taken) == (True, [])
+    with pytest.raises(StopIteration):
+        writing.send(None)
+    thread.join()
+    assert taken == ["progress"]

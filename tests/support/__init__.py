@@ -1,0 +1,1 @@
+"""Fakes, builders and drivers that tests share; each test imports them as ``support.<module>``."""
