@@ -1,13 +1,26 @@
 """
-The table of options, from which the command line, the settings file and their help are made.
+The table of options: everything about an option stands in its row.
 
-Loaded at every start of pytest where the package is installed, so it holds words only and imports next to nothing;
-what the values mean is in :mod:`pytest_lecturecheck.config.options`.
+The command line, the settings file, the keys of a lecture's own ``lecturecheck`` table, ``--help`` and the defaults
+are made from these rows. To add an option, add a row, and a field to the settings that it sets.
+
+Every start of pytest loads this module where the package is installed. It therefore imports next to nothing; the
+function that reads a value is named here and loaded when a value has to be read.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+
+GROUPS: Final = {
+    "run": "lectures (pytest-lecturecheck): check or record, and which lectures",
+    "limits": "lectures, limits: when a lecture is stopped, and what makes it fail",
+    "measure": "lectures, measurement: how often and how lectures run",
+    "report": "lectures, reports: what is written besides the terminal output",
+    "concurrency": "lectures, concurrency: how many kernels share the machine",
+    "where": "lectures, environment: platform, kernel, launcher and variables",
+}
+"""Groups of ``pytest --help``, in order, with their headings."""
 
 
 class Option(NamedTuple):
@@ -15,186 +28,411 @@ class Option(NamedTuple):
     One option.
 
     Attributes:
-        name: name in the settings file; the flag is ``--lecture-<name>``.
-        help: help text, for people.
+        name: name in the settings file and in a lecture; the flag is ``--lecture-<name>``.
+        group: key of :data:`GROUPS`.
+        help: help text; the default is added to it.
+        reader: function that reads one value, as ``module.function`` below the package; raises ``SettingsError`` or
+            ``UnitError`` without naming the option.
+        field: what the value sets: ``session.<field>`` of ``SessionSettings``, ``run.<field>`` of ``RunSettings``,
+            ``tolerance.<field>`` of ``Tolerance``; empty where ``resolve`` combines it with other values.
+        default: the default as a settings file would state it; ``None`` where it depends on something else.
         metavar: placeholder of the value; empty for a flag without one.
         is_list: the option may be given several times (a list in the settings file).
-        on_command_line: whether there is a flag.
-        in_file: whether the settings file may hold it.
+        on_command_line: there is a flag.
+        in_file: the settings file may state it.
+        in_lecture: a lecture's own ``lecturecheck`` table may state it.
     """
 
     name: str
+    group: str
     help: str
+    reader: str
+    field: str = ""
+    default: object = None
     metavar: str = ""
     is_list: bool = False
     on_command_line: bool = True
     in_file: bool = True
+    in_lecture: bool = False
 
     @property
     def flag(self) -> str:
-        """Give the command-line flag."""
+        """Return the command-line flag."""
         return f"--lecture-{self.name}"
 
     @property
     def destination(self) -> str:
-        """Give the attribute in pytest's option namespace."""
+        """Return the attribute in pytest's option namespace."""
         return f"lecture_{self.name.replace('-', '_')}"
+
+    @property
+    def full_help(self) -> str:
+        """Return the help text with the default."""
+        if self.default in {None, ()} or not self.metavar:
+            return self.help
+        return f"{self.help} (default: {self.default})"
 
 
 OPTIONS: Final = (
     Option(
         name="budget",
-        help="run lectures (.ipynb, MyST .md, jupytext) as test items and check them against the recorded budgets",
+        group="run",
+        help="run lectures (.ipynb, MyST .md, jupytext scripts) and compare them with the recorded budgets",
+        reader="config.option_values.read_flag",
         in_file=False,
     ),
     Option(
         name="record",
+        group="run",
         help="run lectures and record their budgets for this platform",
+        reader="config.option_values.read_flag",
         in_file=False,
-    ),
-    Option(
-        name="runs",
-        metavar="N",
-        help="run each lecture N times (default: 1 to check, 3 to record)",
-    ),
-    Option(
-        name="strict",
-        help="fail for a missing budget, a metric that was not measured, a failed shell line, an expected error that "
-        "did not come",
-    ),
-    Option(
-        name="platform",
-        metavar="NAME",
-        help="platform label of the budgets, instead of the detected one (for example g4dn.2xlarge)",
-    ),
-    Option(
-        name="timeout",
-        metavar="S",
-        help="limit for one cell: seconds, or a duration such as '10 min'; 0 for none (default: 600)",
-    ),
-    Option(name="total-timeout", metavar="S", help="limit for one lecture (default: none)"),
-    Option(name="startup-timeout", metavar="S", help="limit for the start of a kernel (default: 60)"),
-    Option(
-        name="kernel",
-        metavar="NAME",
-        help="run every lecture in this kernel instead of the one it names",
-    ),
-    Option(
-        name="memory-cap",
-        metavar="SIZE",
-        help="memory that a lecture's processes may take before they are stopped (default: auto, what the machine can "
-        "give less a reserve; off for none)",
-    ),
-    Option(
-        name="declared-memory",
-        metavar="SIZE",
-        help="check against the memory that a README declares, for example '24 GB'; needs no budget file",
-    ),
-    Option(
-        name="declared-time",
-        metavar="TIME",
-        help="check against the time that a README declares, for example '2 hours'; needs no budget file",
-    ),
-    Option(
-        name="budget-dir",
-        metavar="DIR",
-        help="folder of the budget files, from pytest's rootdir (default: lecture-budgets)",
-    ),
-    Option(
-        name="report",
-        metavar="FILE",
-        is_list=True,
-        help="also write a report; the name's ending chooses the form: .html, .json or .md; repeatable",
     ),
     Option(
         name="suffix",
+        group="run",
+        help="also treat files with this ending as lectures, for example .qmd, .Rmd or .py; repeatable",
+        reader="config.option_values.read_suffix",
+        field="session.suffixes",
+        default=(),
         metavar=".EXT",
         is_list=True,
-        help="also take files with this ending as lectures (.qmd, .Rmd, percent scripts without a header); repeatable",
     ),
     Option(
         name="exclude",
+        group="run",
+        help="leave out lectures that match a file name or a path from rootdir; repeatable",
+        reader="config.option_values.read_text",
+        field="session.exclude",
+        default=(),
         metavar="GLOB",
         is_list=True,
-        help="leave lectures out: a file's name, or a path from rootdir; repeatable",
     ),
     Option(
         name="remember-failures",
-        help="do not run a lecture again that failed before and has not changed: it fails at once, with the first "
-        "failure's text (default: only where the variable CI is set)",
+        group="run",
+        help="fail an unchanged lecture at once if it failed before (default: only if CI is set)",
+        reader="config.option_values.read_flag",
+        field="session.remember_failures",
     ),
     Option(
         name="rerun-failed",
-        help="run lectures again that failed before and have not changed",
+        group="run",
+        help="run unchanged lectures again although they failed before",
+        reader="config.option_values.read_flag",
+        field="session.rerun_failed",
+        default=False,
         in_file=False,
     ),
     Option(
-        name="profile",
-        metavar="CELLS",
-        help="trace cells with jax.profiler and tell how long kernels ran, how long the device waited and how often it "
-        "was set to work: 'over' runs a lecture that is over a limit once more and traces the cells that the verdict "
-        "names; '3,7' traces these code cells in the run itself, which is then held against nothing; traces are kept "
-        "in .lecturecheck/traces",
+        name="override",
+        group="run",
+        help="for debugging: set KEY for all lectures, even those that set it themselves; repeatable",
+        reader="config.option_reading.read_override",
+        default=(),
+        metavar="KEY=VALUE",
+        is_list=True,
+        in_file=False,
     ),
     Option(
-        name="no-leases",
-        help="start lectures at once without asking what the machine has left, as book builds do (by default a lecture "
-        "waits until its recorded memory, GPU memory and cores fit beside what runs)",
+        name="skip",
+        group="run",
+        help="do not run this lecture: true, or the reason",
+        reader="config.option_values.read_skip",
+        field="run.skip_reason",
+        default=False,
+        on_command_line=False,
+        in_file=False,
+        in_lecture=True,
     ),
     Option(
-        name="capacity",
+        name="strict",
+        group="limits",
+        help="also fail for a missing budget, a missing measurement, a failed shell line, an expected error that did "
+        "not occur",
+        reader="config.option_values.read_flag",
+        field="session.strict",
+        default=False,
+    ),
+    Option(
+        name="timeout",
+        group="limits",
+        help="time limit of one cell: seconds, or a duration such as '10 min'; 0 for none",
+        reader="config.option_values.read_timeout",
+        field="run.timeout_seconds",
+        default=600,
+        metavar="S",
+        in_lecture=True,
+    ),
+    Option(
+        name="total-timeout",
+        group="limits",
+        help="time limit of one lecture, kernel start included; 0 for none",
+        reader="config.option_values.read_timeout",
+        field="run.total_timeout_seconds",
+        default=0,
+        metavar="S",
+        in_lecture=True,
+    ),
+    Option(
+        name="startup-timeout",
+        group="limits",
+        help="time limit of a kernel's start; 0 for none",
+        reader="config.option_values.read_timeout",
+        field="run.startup_timeout_seconds",
+        default=60,
+        metavar="S",
+        in_lecture=True,
+    ),
+    Option(
+        name="memory-cap",
+        group="limits",
+        help="stop a lecture that takes more memory: a size, off, or auto for what the machine can spare",
+        reader="config.option_values.read_cap",
+        field="run.memory_cap_bytes",
+        default="auto",
         metavar="SIZE",
-        help="memory that all lectures at once may take together (default: what the machine or its limit gives, less a "
-        "reserve)",
+        in_lecture=True,
     ),
     Option(
-        name="concurrency",
-        metavar="COUNTS",
-        help="run each lecture with so many kernels at once, one count after the other ('1,2,3'), and tell what they "
-        "take together and how many are safe here",
+        name="declared-memory",
+        group="limits",
+        help="compare with the memory that a README declares, for example '24 GB'; needs no budget file",
+        reader="config.option_values.read_positive_size",
+        field="run.declared_memory_bytes",
+        metavar="SIZE",
+        in_lecture=True,
     ),
     Option(
-        name="launcher",
-        metavar="NAME",
-        help="where kernels run: local (here), slurm (each kernel is a step of the allocation that pytest runs in), or "
-        "one that a plugin offers (default: local)",
+        name="declared-time",
+        group="limits",
+        help="compare with the time that a README declares, for example '2 hours'; needs no budget file",
+        reader="config.option_values.read_positive_duration",
+        field="run.declared_time_seconds",
+        metavar="TIME",
+        in_lecture=True,
     ),
     Option(
-        name="env-profile",
-        metavar="NAME",
-        help="named set of variables for kernels only: jax-ci (compiled programs kept between runs, a share of the GPU "
-        "worked out for the kernels that run at once, whole tracebacks), or one of [tool.lecturecheck.env-profiles]",
+        name="budget-dir",
+        group="limits",
+        help="folder of the budget files, relative to rootdir",
+        reader="config.option_values.read_text",
+        default="lecture-budgets",
+        metavar="DIR",
+    ),
+    Option(
+        name="allow-errors",
+        group="limits",
+        help="go on after a cell that raised, and do not fail for it",
+        reader="config.option_values.read_flag",
+        field="run.allow_errors",
+        default=False,
+        on_command_line=False,
+        in_file=False,
+        in_lecture=True,
+    ),
+    Option(
+        name="memory-fraction",
+        group="limits",
+        help="relative margin of memory limits",
+        reader="config.option_values.read_fraction",
+        field="tolerance.memory_fraction",
+        on_command_line=False,
+    ),
+    Option(
+        name="memory-slack",
+        group="limits",
+        help="least margin of memory limits",
+        reader="config.option_values.read_positive_size",
+        field="tolerance.memory_slack_bytes",
+        on_command_line=False,
+    ),
+    Option(
+        name="time-factor",
+        group="limits",
+        help="factor of time limits",
+        reader="config.option_values.read_fraction",
+        field="tolerance.time_factor",
+        on_command_line=False,
+    ),
+    Option(
+        name="time-slack",
+        group="limits",
+        help="margin added to time limits",
+        reader="config.option_values.read_positive_duration",
+        field="tolerance.time_slack_seconds",
+        on_command_line=False,
+    ),
+    Option(
+        name="runs",
+        group="measure",
+        help="run each lecture N times (default: 1 to check, 3 to record)",
+        reader="config.option_values.read_positive_count",
+        metavar="N",
+    ),
+    Option(
+        name="profile",
+        group="measure",
+        help="trace cells with jax.profiler: 'over' repeats a lecture that is over a limit and traces the cells "
+        "concerned; '3,7' traces these cells and compares nothing. Traces are kept in .lecturecheck/traces",
+        reader="config.option_values.read_trace_request",
+        metavar="CELLS",
+    ),
+    Option(
+        name="run-in-temp",
+        group="measure",
+        help="run in an empty temporary folder instead of the lecture's own",
+        reader="config.option_values.read_flag",
+        field="run.run_in_temp",
+        default=False,
+        on_command_line=False,
+        in_file=False,
+        in_lecture=True,
+    ),
+    Option(
+        name="report",
+        group="report",
+        help="write a report; the file's ending selects the format: .html, .json or .md; repeatable",
+        reader="config.option_values.read_report",
+        default=(),
+        metavar="FILE",
+        is_list=True,
     ),
     Option(
         name="keep-runs",
+        group="report",
+        help="number of sessions kept in .lecturecheck/runs; 0 for none",
+        reader="config.option_values.read_count",
+        field="session.keep_runs",
+        default=50,
         on_command_line=False,
-        help="sessions that are kept in .lecturecheck/runs; 0 for none (default: 50)",
     ),
     Option(
         name="github",
-        on_command_line=False,
+        group="report",
         help="false: write no job summary and no annotations on GitHub Actions",
+        reader="config.option_values.read_flag",
+        field="session.github",
+        default=True,
+        on_command_line=False,
     ),
     Option(
         name="heartbeat",
+        group="report",
+        help="interval of progress lines where there is no terminal, or off (default: 60 s if CI is set)",
+        reader="config.option_values.read_heartbeat",
+        field="session.heartbeat_seconds",
         on_command_line=False,
-        help="lines of progress without a terminal, and how often a lecture that runs is told of: '60 s', or 'off' "
-        "(default: 60 s where the variable CI is set)",
     ),
     Option(
-        name="slurm",
-        on_command_line=False,
-        help="a table for the launcher slurm: partition, account, time, gres, mem-default, cpus, extra, sbatch-extra",
+        name="concurrency",
+        group="concurrency",
+        help="run each lecture in this many kernels at once, one count after another ('1,2,3'), and report how many "
+        "are safe here",
+        reader="model.cohort.parse_concurrency",
+        field="run.concurrency",
+        metavar="COUNTS",
+        in_lecture=True,
     ),
     Option(
         name="cohort",
+        group="concurrency",
+        help="tables [cohort.NAME] with lectures = ['a.md', 'b.md'], which run at the same time",
+        reader="model.cohort.parse_cohorts",
+        field="session.cohorts",
         on_command_line=False,
-        help="tables [cohort.NAME] with lectures = ['a.md', 'b.md'], which are run at once",
     ),
-    Option(name="env", on_command_line=False, help="variables for kernels only: a table of names and values"),
-    Option(name="env-profiles", on_command_line=False, help="named sets of variables: a table of tables"),
-    Option(name="memory-fraction", on_command_line=False, help="relative margin of memory limits"),
-    Option(name="memory-slack", on_command_line=False, help="least margin of memory limits"),
-    Option(name="time-factor", on_command_line=False, help="factor of time limits"),
-    Option(name="time-slack", on_command_line=False, help="margin added to time limits"),
+    Option(
+        name="capacity",
+        group="concurrency",
+        help="memory that all lectures may take together (default: what the machine can give, less a reserve)",
+        reader="config.option_values.read_positive_size",
+        field="session.capacity_bytes",
+        metavar="SIZE",
+    ),
+    Option(
+        name="no-leases",
+        group="concurrency",
+        help="start lectures at once, without waiting until their recorded memory, GPU memory and cores are free",
+        reader="config.option_values.read_inverted_flag",
+        field="session.takes_leases",
+        default=False,
+    ),
+    Option(
+        name="exclusive",
+        group="concurrency",
+        help="run nothing else beside this lecture",
+        reader="config.option_values.read_flag",
+        field="run.exclusive",
+        on_command_line=False,
+        in_file=False,
+        in_lecture=True,
+    ),
+    Option(
+        name="platform",
+        group="where",
+        help="use the budgets of this platform label instead of the detected one, for example g4dn.2xlarge",
+        reader="config.option_values.read_platform",
+        field="session.platform",
+        metavar="NAME",
+    ),
+    Option(
+        name="kernel",
+        group="where",
+        help="run every lecture in this kernel instead of the one it names",
+        reader="config.option_values.read_text",
+        field="run.kernel_name",
+        metavar="NAME",
+        in_lecture=True,
+    ),
+    Option(
+        name="gpu",
+        group="where",
+        help="what the lecture says about GPUs: required, narrative or cpu",
+        reader="config.option_values.read_gpu",
+        field="run.gpu",
+        on_command_line=False,
+        in_file=False,
+        in_lecture=True,
+    ),
+    Option(
+        name="launcher",
+        group="where",
+        help="where kernels run: local, slurm (job steps of the current allocation), or a plugin's launcher",
+        reader="config.option_values.read_text",
+        field="session.launcher",
+        default="local",
+        metavar="NAME",
+    ),
+    Option(
+        name="slurm",
+        group="where",
+        help="table for the launcher slurm: partition, account, time, gres, mem-default, cpus, extra, sbatch-extra",
+        reader="config.slurm_settings.parse_slurm",
+        field="session.slurm",
+        on_command_line=False,
+    ),
+    Option(
+        name="env-profile",
+        group="where",
+        help="named set of kernel variables: jax-ci (built in) or one of [tool.lecturecheck.env-profiles]",
+        reader="config.option_values.read_text",
+        field="run.env_profile",
+        metavar="NAME",
+        in_lecture=True,
+    ),
+    Option(
+        name="env",
+        group="where",
+        help="variables for kernels only: a table of names and values",
+        reader="config.environment.parse_environment",
+        on_command_line=False,
+    ),
+    Option(
+        name="env-profiles",
+        group="where",
+        help="named sets of variables for kernels: a table of tables",
+        reader="config.environment.parse_profiles",
+        on_command_line=False,
+    ),
 )

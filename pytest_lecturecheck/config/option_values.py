@@ -1,80 +1,106 @@
-"""How the value of each option is read, from the command line as text and from the settings file as TOML has it."""
+"""
+Readers of option values: from text on the command line, from TOML, or from a lecture's YAML or JSON.
+
+Each takes one raw value and returns what the option sets. A value that cannot be used raises ``SettingsError`` or
+``UnitError``; the message names the value, and the caller adds the option.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pytest_lecturecheck.config.environment import parse_environment, parse_profiles
-from pytest_lecturecheck.config.slurm_settings import parse_slurm
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.model.cohort import parse_cohorts, parse_concurrency
 from pytest_lecturecheck.model.platform import parse_platform_label
 from pytest_lecturecheck.model.profile import TraceRequest
-from pytest_lecturecheck.model.settings import CAP_WORDS, timeout_from_number
+from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 REPORT_SUFFIXES: Final = (".html", ".json", ".md")
+_DIGITS: Final = re.compile("[0-9]{1,18}")
 
 
-def _read_text(value: object) -> str:
+def read_text(value: object) -> str:
+    """Return text without surrounding blanks; anything else, and blank text, is refused."""
     if not isinstance(value, str) or not value.strip():
         msg = f"{value!r} is not text"
         raise SettingsError(msg)
     return value.strip()
 
 
-def _read_flag(value: object) -> bool:
+def read_flag(value: object) -> bool:
+    """Return a boolean; nothing else stands for one."""
     if not isinstance(value, bool):
         msg = f"{value!r} is neither true nor false"
         raise SettingsError(msg)
     return value
 
 
-def _read_count(value: object) -> int:
+def read_inverted_flag(value: object) -> bool:
+    """Return the opposite of a boolean, for an option that switches something off."""
+    return not read_flag(value)
+
+
+def read_skip(value: object) -> str:
+    """Return the reason to skip a lecture: text, or ``True`` for no particular one; empty text runs it."""
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if isinstance(value, bool):
+        return "lecturecheck.skip is true" if value else ""
+    msg = f"{value!r} is not true, false or a reason"
+    raise SettingsError(msg)
+
+
+def read_count(value: object) -> int:
+    """Return a whole number of at least 0."""
+    return _whole_number(value, least=0)
+
+
+def read_positive_count(value: object) -> int:
+    """Return a whole number of at least 1."""
+    return _whole_number(value, least=1)
+
+
+def _whole_number(value: object, *, least: int) -> int:
     text = str(value)
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
-        msg = f"{value!r} is not a whole number of at least 1"
+    if isinstance(value, bool) or _DIGITS.fullmatch(text) is None or int(text) < least:
+        msg = f"{value!r} is not a whole number of at least {least}"
         raise SettingsError(msg)
     return int(text)
 
 
-def _read_keep(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        msg = f"{value!r} is not a whole number of at least 0"
+def read_fraction(value: object) -> float:
+    """Return a finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        msg = f"{value!r} is not a number of at least 0"
         raise SettingsError(msg)
-    return value
+    return float(value)
 
 
-def read_heartbeat(value: object) -> float:
-    """Read how often a running lecture is told of: a duration, or ``"off"`` (0)."""
-    if isinstance(value, str) and value.strip().lower() == "off":
-        return 0.0
-    return _read_positive_duration(value)
-
-
-def read_seconds(value: object) -> float:
-    """Read a timeout: a number of seconds (0 or less: no limit) or a duration such as ``"10 min"``."""
-    if isinstance(value, bool):
-        msg = f"{value!r} is not a duration"
+def read_timeout(value: object) -> float:
+    """Return a timeout in seconds from a number (0, less or null: no limit) or a duration such as ``"10 min"``."""
+    if value is None:
+        return NO_LIMIT
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        msg = f"{value!r} is not a duration; expected a number of seconds or for example '10 min'"
         raise SettingsError(msg)
-    if isinstance(value, int | float):
-        number = float(value)
-    else:
-        text = _read_text(value)
-        try:
-            number = float(text) if text.isascii() else float("nan")
-        except ValueError:
-            return parse_duration(text)
-    if number != number or number in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN is what differs from itself
+    try:
+        number = float(value) if not isinstance(value, str) or value.isascii() else float("nan")
+    except OverflowError as exc:
+        msg = "the number is too large for seconds; expected 0 for no limit"
+        raise SettingsError(msg) from exc
+    except ValueError:
+        return timeout_from_number(parse_duration(value))
+    # Text such as "inf" and "nan" is a number for Python; a YAML or TOML infinity states that there is no limit.
+    if number != number or (isinstance(value, str) and abs(number) == float("inf")):  # noqa: PLR0124 - only NaN differs from itself
         msg = f"{value!r} is not a number of seconds"
         raise SettingsError(msg)
     return timeout_from_number(number)
 
 
-def _read_positive_size(value: object) -> int:
+def read_positive_size(value: object) -> int:
+    """Return a size in bytes of more than zero; the unit must be stated."""
     size = parse_size(value)
     if size <= 0:
         msg = f"size {value!r} is not more than zero"
@@ -82,14 +108,8 @@ def _read_positive_size(value: object) -> int:
     return size
 
 
-def read_cap(value: object) -> float:
-    """Read a memory cap: a size, ``"auto"``, or ``"off"``."""
-    if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
-        return CAP_WORDS[value.strip().lower()]
-    return _read_positive_size(value)
-
-
-def _read_positive_duration(value: object) -> float:
+def read_positive_duration(value: object) -> float:
+    """Return a duration in seconds of more than zero; the unit must be stated."""
     seconds = parse_duration(value)
     if seconds <= 0:
         msg = f"duration {value!r} is not more than zero"
@@ -97,16 +117,47 @@ def _read_positive_duration(value: object) -> float:
     return seconds
 
 
-def _read_report(value: object) -> str:
-    text = _read_text(value)
+def read_heartbeat(value: object) -> float:
+    """Return the interval of progress lines in seconds; 0 for ``"off"``."""
+    if isinstance(value, str) and value.strip().lower() == "off":
+        return 0.0
+    return read_positive_duration(value)
+
+
+def read_cap(value: object) -> float:
+    """Return a memory cap in bytes from a size, ``"auto"`` or ``"off"``."""
+    if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
+        return CAP_WORDS[value.strip().lower()]
+    return read_positive_size(value)
+
+
+def read_gpu(value: object) -> GpuNeed:
+    """Return what a lecture says about GPUs."""
+    # YAML 1.1 reads yes and no as booleans; a lecture that says yes needs one.
+    if value is True:
+        return GpuNeed.REQUIRED
+    if isinstance(value, str) and value in set(GpuNeed):
+        return GpuNeed(value)
+    msg = f"{value!r} is not one of {', '.join(GpuNeed)}"
+    raise SettingsError(msg)
+
+
+def read_platform(value: object) -> str:
+    """Return a platform label that can be the name of a file everywhere."""
+    return parse_platform_label(read_text(value))
+
+
+def read_report(value: object) -> str:
+    """Return the path of a report whose ending names a known format."""
+    text = read_text(value)
     if Path(text).suffix.lower() not in REPORT_SUFFIXES:
-        msg = f"report {text!r} has no known form; expected a name ending in {' or '.join(REPORT_SUFFIXES)}"
+        msg = f"report {text!r} has no known format; expected a name ending in {' or '.join(REPORT_SUFFIXES)}"
         raise SettingsError(msg)
     return text
 
 
 def read_trace_request(value: object) -> TraceRequest:
-    """Read which cells are to be traced: ``"over"``, or numbers of code cells (``"3,7"``, in a file ``[3, 7]`` too)."""
+    """Return the cells to trace: ``"over"``, or numbers of code cells (``"3,7"``, in a file also ``[3, 7]``)."""
     if isinstance(value, str) and value.strip().lower() == "over":
         return TraceRequest()
     parts = value if isinstance(value, list) else str(value).split(",")
@@ -121,55 +172,10 @@ def read_trace_request(value: object) -> TraceRequest:
     return TraceRequest(cells=numbers)
 
 
-def _read_suffix(value: object) -> str:
-    text = _read_text(value).lower()
+def read_suffix(value: object) -> str:
+    """Return a file ending in lower case."""
+    text = read_text(value).lower()
     if not text.startswith(".") or text in {".", ".ipynb", ".md"}:
         msg = f"suffix {value!r} cannot be added; expected for example '.qmd', '.Rmd' or '.py'"
         raise SettingsError(msg)
     return text
-
-
-def _read_fraction(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        msg = f"{value!r} is not a number of at least 0"
-        raise SettingsError(msg)
-    return float(value)
-
-
-READERS: Final[Mapping[str, Callable[[object], Any]]] = {
-    "budget": _read_flag,
-    "record": _read_flag,
-    "runs": _read_count,
-    "strict": _read_flag,
-    "platform": lambda value: parse_platform_label(_read_text(value)),
-    "timeout": read_seconds,
-    "total-timeout": read_seconds,
-    "startup-timeout": read_seconds,
-    "kernel": _read_text,
-    "memory-cap": read_cap,
-    "declared-memory": _read_positive_size,
-    "declared-time": _read_positive_duration,
-    "budget-dir": _read_text,
-    "report": _read_report,
-    "suffix": _read_suffix,
-    "exclude": _read_text,
-    "remember-failures": _read_flag,
-    "rerun-failed": _read_flag,
-    "no-leases": _read_flag,
-    "capacity": _read_positive_size,
-    "concurrency": parse_concurrency,
-    "cohort": parse_cohorts,
-    "launcher": _read_text,
-    "slurm": parse_slurm,
-    "env": parse_environment,
-    "profile": read_trace_request,
-    "env-profile": _read_text,
-    "env-profiles": parse_profiles,
-    "memory-fraction": _read_fraction,
-    "memory-slack": _read_positive_size,
-    "time-factor": _read_fraction,
-    "time-slack": _read_positive_duration,
-    "keep-runs": _read_keep,
-    "github": _read_flag,
-    "heartbeat": read_heartbeat,
-}

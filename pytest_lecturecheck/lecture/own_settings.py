@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, load_reader
+from pytest_lecturecheck.config.option_table import Option
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
-from pytest_lecturecheck.model.cohort import parse_concurrency
-from pytest_lecturecheck.model.settings import CAP_WORDS, GpuNeed, RunSettings, timeout_from_number
-from pytest_lecturecheck.units import parse_duration, parse_size
+from pytest_lecturecheck.model.settings import RunSettings, timeout_from_number
 
 _MISSING: Final = object()
 
@@ -45,87 +45,6 @@ def _as_float(value: float) -> float:
         raise BadValueError(msg) from exc
 
 
-def _read_timeout(value: object) -> float:
-    if isinstance(value, str):
-        try:
-            return timeout_from_number(parse_duration(value))
-        except UnitError as exc:
-            msg = f"is {value!r}; expected a number of seconds or a duration such as '90 s' or '2 min'"
-            raise BadValueError(msg) from exc
-    return read_number_timeout(value)
-
-
-def _read_cap(value: object) -> float:
-    if isinstance(value, str) and value.strip().lower() in CAP_WORDS:
-        return CAP_WORDS[value.strip().lower()]
-    return _read_declared_size(value)
-
-
-def _read_declared_size(value: object) -> int:
-    try:
-        size = parse_size(value)
-    except UnitError as exc:
-        msg = f"is not a size: {exc}"
-        raise BadValueError(msg) from exc
-    if size <= 0:
-        msg = f"is {value!r}; expected a size of more than zero"
-        raise BadValueError(msg)
-    return size
-
-
-def _read_declared_time(value: object) -> float:
-    try:
-        seconds = parse_duration(value)
-    except UnitError as exc:
-        msg = f"is not a duration: {exc}"
-        raise BadValueError(msg) from exc
-    if seconds <= 0:
-        msg = f"is {value!r}; expected a duration of more than zero"
-        raise BadValueError(msg)
-    return seconds
-
-
-def _read_kernel(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        msg = f"is {value!r}; expected the name of a kernel"
-        raise BadValueError(msg)
-    return value.strip()
-
-
-def _read_gpu(value: object) -> GpuNeed:
-    # YAML 1.1 has true and false for yes and no; what they would mean here is plain.
-    if value is True:
-        return GpuNeed.REQUIRED
-    if isinstance(value, str) and value in set(GpuNeed):
-        return GpuNeed(value)
-    msg = f"is {value!r}; expected one of {', '.join(GpuNeed)}"
-    raise BadValueError(msg)
-
-
-def _read_profile(value: object) -> str:
-    if isinstance(value, str) and value.strip():
-        return value.strip()
-    msg = f"is {value!r}; expected the name of an environment profile"
-    raise BadValueError(msg)
-
-
-def _read_concurrency(value: object) -> tuple[int, ...]:
-    try:
-        return parse_concurrency(value)
-    except SettingsError as exc:
-        msg = f"is not usable: {exc}"
-        raise BadValueError(msg) from exc
-
-
-def _read_own_skip(value: object, origin: str) -> str:
-    if isinstance(value, str) and value.strip():
-        return value.strip()
-    if isinstance(value, bool):
-        return f"{origin} is true" if value else ""
-    msg = f"is {value!r}; expected true, false or a reason"
-    raise BadValueError(msg)
-
-
 _MODES: Final = ("off", "auto", "force", "cache", "inline")
 
 
@@ -148,23 +67,22 @@ class _Rule:
     read: Callable[[Any], Any]
 
 
+def _own_reader(option: Option) -> Callable[[Any], Any]:
+    """Return the reader of an option; its errors become faults of the lecture."""
+    reader = load_reader(option)
+
+    def read(value: Any) -> Any:
+        try:
+            return reader(value)
+        except (SettingsError, UnitError) as exc:
+            msg = f"cannot be used: {exc}"
+            raise BadValueError(msg) from exc
+
+    return read
+
+
 _OWN_TABLE: Final = "lecturecheck"
-_OWN: Final = (
-    _Rule(key="timeout", attribute="timeout_seconds", read=_read_timeout),
-    _Rule(key="total-timeout", attribute="total_timeout_seconds", read=_read_timeout),
-    _Rule(key="startup-timeout", attribute="startup_timeout_seconds", read=_read_timeout),
-    _Rule(key="allow-errors", attribute="allow_errors", read=read_bool),
-    _Rule(key="run-in-temp", attribute="run_in_temp", read=read_bool),
-    _Rule(key="kernel", attribute="kernel_name", read=_read_kernel),
-    _Rule(key="memory-cap", attribute="memory_cap_bytes", read=_read_cap),
-    _Rule(key="declared-memory", attribute="declared_memory_bytes", read=_read_declared_size),
-    _Rule(key="declared-time", attribute="declared_time_seconds", read=_read_declared_time),
-    _Rule(key="gpu", attribute="gpu", read=_read_gpu),
-    _Rule(key="env-profile", attribute="env_profile", read=_read_profile),
-    _Rule(key="exclusive", attribute="exclusive", read=read_bool),
-    _Rule(key="concurrency", attribute="concurrency", read=_read_concurrency),
-)
-OWN_KEYS: Final = (*(rule.key for rule in _OWN), "skip")
+OWN_KEYS: Final = tuple(LECTURE_OPTIONS)
 """The keys of the ``lecturecheck`` table."""
 
 # In order of precedence: what stands first wins. ``execution`` beats ``mystnb`` as in myst-nb's modes auto, force and
@@ -236,13 +154,11 @@ class _SettingsReader:
 
     def _all_statements(self) -> Iterator[tuple[str, Any, str]]:
         own = self._own_table()
-        for rule in _OWN:
-            if rule.key in own:
-                yield self._apply(f"{_OWN_TABLE}.{rule.key}", rule, own[rule.key])
-        if "skip" in own:
-            origin = f"{_OWN_TABLE}.skip"
-            reason = self._read(origin, lambda value: _read_own_skip(value, origin), own["skip"])
-            yield "skip_reason", reason, self._origin(origin)
+        for key, option in LECTURE_OPTIONS.items():
+            if key in own:
+                attribute = option.field.removeprefix("run.")
+                where = f"{_OWN_TABLE}.{key}"
+                yield attribute, self._read(where, _own_reader(option), own[key]), self._origin(where)
         for rule in _CONVENTIONS:
             value = self._look_up(rule.key)
             if value is not _MISSING:

@@ -102,18 +102,6 @@ class ItemLimit:
     origin: str
 
 
-DEFAULTS: Final = RunSettings(
-    timeout_seconds=600.0,
-    total_timeout_seconds=NO_LIMIT,
-    startup_timeout_seconds=60.0,
-    allow_errors=False,
-    run_in_temp=False,
-    skip_reason="",
-    memory_cap_bytes=AUTOMATIC_CAP,
-    concurrency=(),
-)
-
-
 def timeout_from_number(value: float | None) -> float:
     """
     Read a timeout in seconds as every notebook runner does: zero, negative and null switch it off.

@@ -7,28 +7,33 @@ registers nothing more, and collection is untouched.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from pytest_lecturecheck.config.option_table import OPTIONS
+from pytest_lecturecheck.config.option_table import GROUPS, OPTIONS, Option
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options; every default is ``None``, so that the settings file can tell "not given" from a value."""
-    group = parser.getgroup("lecturecheck", "lecture notebooks (pytest-lecturecheck)")
-    for option in OPTIONS:
-        if not option.on_command_line:
-            continue
-        if option.metavar:
-            action = "append" if option.is_list else "store"
-            group.addoption(
-                option.flag, dest=option.destination, action=action, metavar=option.metavar, help=option.help
-            )
-        else:
-            group.addoption(option.flag, dest=option.destination, action="store_const", const=True, help=option.help)
+    """Add the options; every default is ``None``, which means that the flag was not given."""
+    for name, heading in GROUPS.items():
+        group = parser.getgroup(f"lecturecheck-{name}", heading)
+        for option in OPTIONS:
+            if option.group == name and option.on_command_line:
+                _add_option(group, option)
+
+
+def _add_option(group: pytest.OptionGroup, option: Option) -> None:
+    names: dict[str, Any] = {"dest": option.destination, "help": option.full_help}
+    if option.metavar:
+        action = "append" if option.is_list else "store"
+        group.addoption(option.flag, action=action, metavar=option.metavar, **names)
+    else:
+        group.addoption(option.flag, action="store_const", const=True, **names)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say that options of ours have no effect without one of the two modes."""
+    """Report options that have no effect because neither of the two modes was chosen."""
     if config.getoption("lecture_budget") or config.getoption("lecture_record"):
         return None
     given = [option.flag for option in OPTIONS if option.on_command_line and config.getoption(option.destination)]
@@ -40,7 +45,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the session, if one of the two modes was asked for."""
+    """Register the session if one of the two modes was chosen."""
     if config.getoption("lecture_budget") or config.getoption("lecture_record"):
         from pytest_lecturecheck.plugin.startup import register  # noqa: PLC0415 - see above
 

@@ -358,7 +358,7 @@ class LectureCheckSession:
         budget_file = self.results.budget_file
         shown = os.path.relpath(budget_file, self.config.rootpath)
         exists = self.settings.mode is Mode.RECORD or budget_file.is_file()
-        layers = self.settings.command_line.over(self.settings.file)
+        layers = self.settings.for_all_lectures
         lines = terminal.render_header(
             self.platform,
             self.machine,
@@ -389,7 +389,7 @@ class LectureCheckSession:
         return lines
 
     def _declared_lines(self) -> Iterator[str]:
-        layers = self.settings.command_line.over(self.settings.file)
+        layers = self.settings.for_all_lectures
         declared = layers.declared_memory_bytes
         if declared is not None:
             yield from render_declared(declared, self.machine)

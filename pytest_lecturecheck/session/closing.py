@@ -26,7 +26,7 @@ from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.own_folder import make_own_folder
 from pytest_lecturecheck.store.path_redaction import hide_places
 from pytest_lecturecheck.store.runs import budget_to_dict
-from pytest_lecturecheck.store.session_history import DEFAULT_KEEP, FOLDER_NAME, keep_session, with_short_timelines
+from pytest_lecturecheck.store.session_history import FOLDER_NAME, keep_session, with_short_timelines
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.budget.recording import Change
@@ -87,7 +87,7 @@ class Closing:
 
     def _keep(self) -> None:
         """Leave the session's document for later sessions and for the ``lecturecheck`` command."""
-        most = self._settings.keep_runs if self._settings.keep_runs is not None else DEFAULT_KEEP
+        most = self._settings.keep_runs
         if most <= 0 or not self._entries:
             return
         runs = with_short_timelines([entry.run for entry in self._entries])

@@ -74,16 +74,11 @@ class CohortRunner(LectureRunner):
         named = [spec for spec in self._settings.cohorts if spec.lectures[0] == name]
         return (*(repeats or [None]), *named)
 
-    @functools.cached_property
-    def _given(self) -> RunSettings:
-        """Give what the session says of all lectures."""
-        return self._settings.command_line.over(self._settings.file)
-
     def _concurrency(self, path: Path, name: str) -> tuple[int, ...]:
-        layers = self._given
+        layers = self._settings.for_all_lectures
         if self._collection.may_say_concurrency(path):
             try:
-                layers = self.read(path, name).settings.over(layers)
+                layers = self._settings.stated_for(self.read(path, name).settings)
             except LectureCheckError:
                 # The item's setup says so.
                 return ()

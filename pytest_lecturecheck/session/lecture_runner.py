@@ -181,13 +181,7 @@ class LectureRunner:
         return lecture
 
     def _settings_of(self, lecture: Lecture) -> RunSettings:
-        settings: RunSettings = self._execution.resolve_settings(
-            lecture,
-            command_line=self._settings.command_line,
-            file=self._settings.file,
-            book=self._collection.book_settings(lecture.path),
-        )
-        return settings
+        return self._settings.for_lecture(lecture.settings, self._collection.book_settings(lecture.path))
 
     def why_not_run(self, lecture: Lecture) -> str:
         """Say why a lecture is not run, or give an empty string."""

@@ -31,7 +31,7 @@ from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.probe import marked_processes as leftovers
 from pytest_lecturecheck.probe import oom
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
@@ -262,13 +262,6 @@ def _join(spec: CohortSpec, end: CohortEnd) -> Run:
     )
 
 
-def resolve_settings(
-    lecture: Lecture, *, command_line: RunSettings, file: RunSettings, book: RunSettings
-) -> RunSettings:
-    """Stack the layers of a lecture's settings by precedence."""
-    return lecture.settings.over(command_line).over(file).over(book).over(DEFAULTS)
-
-
 def unreadable_run(name: str, platform: str, machine: Machine, reason: str) -> Run:
     """Give the record of a file that could not be read as a lecture."""
     return Run(lecture=name, platform=platform, machine=machine, outcome=Outcome.UNREADABLE, reason=reason)
@@ -309,7 +302,6 @@ __all__ = [
     "nothing_to_run",
     "read_lecture",
     "refused_run",
-    "resolve_settings",
     "skipped_run",
     "unreadable_run",
     "waiting_progress",

@@ -33,7 +33,6 @@ from pytest_lecturecheck.store.runs import (
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
 FOLDER_NAME: Final = "runs"
-DEFAULT_KEEP: Final = 50
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")

@@ -10,6 +10,7 @@ import pytest
 from support.benches import lecture
 from support.fakes import FakeProbe
 
+from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.diagnosis import diagnose
 from pytest_lecturecheck.kernel.run.barrier import Barrier, BarrierSlot
 from pytest_lecturecheck.kernel.run.cohort_kernels import _Board, _Watch
@@ -17,7 +18,6 @@ from pytest_lecturecheck.kernel.run.ports import RunProgress
 from pytest_lecturecheck.model.cohort import CohortSpec, repeat_lecture
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.run import Outcome
-from pytest_lecturecheck.model.settings import DEFAULTS
 from pytest_lecturecheck.session.workbench import KernelJob
 
 MIB = 1024**2

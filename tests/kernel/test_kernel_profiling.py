@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from support.benches import lecture, messages, run_to_limit, statuses
 
+from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.errors import TraceFileError
 from pytest_lecturecheck.model.finding import FindingKind
-from pytest_lecturecheck.model.settings import DEFAULTS
 from pytest_lecturecheck.session.workbench import plan_tracing
 
 SET_UP = """

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
+from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.probe.machine import detect_machine
-from pytest_lecturecheck.session.workbench import Workbench, resolve_settings
+from pytest_lecturecheck.session.workbench import Workbench
 
 # What ipywidgets.Output does, without ipywidgets: output of the request goes to the widget while its id is set.
 OUTPUT_WIDGET = """
@@ -51,7 +52,7 @@ def _run(workbench, folder, *sources):
     path.write_text(json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 4}))
     lecture = read_lecture(path, name="lecture.ipynb")
     layer = RunSettings(timeout_seconds=30)
-    return workbench.run(lecture, resolve_settings(lecture, command_line=layer, file=layer, book=layer), 1)
+    return workbench.run(lecture, lecture.settings.over(layer).over(DEFAULTS), 1)
 
 
 def test_output_that_goes_into_a_widget_arrives_there(workbench, tmp_path, caplog):

@@ -69,8 +69,8 @@ def test_settings_in_a_scripts_header(tmp_path):
     header = _header("percent").replace("#   kernelspec", "#   lecturecheck:\n#     timeout: never\n#   kernelspec")
     path = _write(tmp_path, header + "# %%\n1\n", "a.py")
     assert _fault(path) == (
-        "a.py:7: front matter lecturecheck.timeout is 'never'; "
-        "expected a number of seconds or a duration such as '90 s' or '2 min'"
+        "a.py:7: front matter lecturecheck.timeout cannot be used: duration 'never' is not understood; "
+        "expected numbers with units (ms, s, min, h, days) or m:ss or h:mm:ss"
     )
 
 

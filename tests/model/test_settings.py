@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.model.settings import DEFAULTS, NO_LIMIT, RunSettings, timeout_from_number
+from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings, timeout_from_number
 
 
 def test_a_layer_keeps_what_it_says_and_takes_the_rest_from_below():

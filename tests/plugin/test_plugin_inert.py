@@ -100,10 +100,18 @@ def test_the_module_alone_loads_no_heavy_library():
     assert done.stdout == "[]\n"
 
 
-def test_the_options_are_in_the_help(pytester):
+def test_the_options_are_in_the_help_by_group(pytester):
     result = pytester.runpytest("--help")
     result.stdout.fnmatch_lines(
-        ["lecture notebooks (pytest-lecturecheck):", "*--lecture-budget *", "*--lecture-record *"]
+        [
+            "lectures (pytest-lecturecheck): *:",
+            "*--lecture-budget *",
+            "*--lecture-record *",
+            "lectures, limits: *:",
+            "*--lecture-timeout=S *",
+            "lectures, environment: *:",
+            "*--lecture-platform=NAME*",
+        ]
     )
 
 

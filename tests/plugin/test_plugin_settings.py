@@ -32,7 +32,7 @@ import pytest
             ["--lecture-budget", "--lecture-concurrency=1,0"],
             "--lecture-concurrency: concurrency '1,0' is not understood: expected numbers of kernels from 1 to 64, *",
         ),
-        (["--lecture-budget", "--lecture-report=x.pdf"], "--lecture-report: report 'x.pdf' has no known form; *"),
+        (["--lecture-budget", "--lecture-report=x.pdf"], "--lecture-report: report 'x.pdf' has no known format; *"),
     ],
 )
 def test_options_that_cannot_be_used(pytester, lecture, args, message):
@@ -53,7 +53,7 @@ def test_options_that_cannot_be_used(pytester, lecture, args, message):
     [
         (
             "time-out = 3",
-            "unknown key 'time-out'; did you mean timeout[?] expected one of runs, strict, *",
+            "unknown key 'time-out'; did you mean timeout[?] expected one of suffix, exclude, *",
         ),
         ("budget = true", "unknown key 'budget'; did you mean budget-dir[?] expected one of *"),
         ("strict = 'yes'", "strict: 'yes' is neither true nor false"),

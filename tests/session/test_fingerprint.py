@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.kernel.process.installed import describe_interpreter, describe_kernel
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.session.fingerprint import take_fingerprint
 
 GIB = 1024**3

@@ -10,11 +10,12 @@ from textwrap import dedent
 
 import nbformat.v4
 
+from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.kernel.run.ports import RunPlan
 from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
 from pytest_lecturecheck.model.run import Run
-from pytest_lecturecheck.model.settings import DEFAULTS, RunSettings
+from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.probe.machine import detect_machine
 from pytest_lecturecheck.session.workbench import Workbench
 from support.fakes import FakeDeviceProbe, FakeProbe
