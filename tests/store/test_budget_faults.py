@@ -13,7 +13,7 @@ from pytest_lecturecheck.store.budget_file.budget_reader import parse_budget_tex
 from pytest_lecturecheck.store.budget_file.files import load_budgets, save_budgets
 from pytest_lecturecheck.units import GIB
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "budget-files.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "reference" / "budget-files.md"
 SIZE = 'expected text with a unit, for example "512 MiB"'
 ONE = "expected one number and one unit, for example '24 GB' or '512 MiB'"
 UNITS = "expected one of B, kB, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"

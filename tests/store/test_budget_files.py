@@ -29,7 +29,7 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.store.budget_file.files import budget_path, load_budgets, load_folder, save_budgets
 from pytest_lecturecheck.units import GIB, MIB
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "budget-files.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "reference" / "budget-files.md"
 EXAMPLE = """\
 # What each lecture may need on linux-x86_64-cpu. Written by: pytest --lecture-record
 # A limit changed by hand is kept by later recordings, and so are comments.

@@ -1,7 +1,7 @@
 """
 Keep budgets in files that people review: ``lecture-budgets/<platform>.toml``.
 
-The layout is described in ``docs/budget-files.md``.
+The layout is described in ``docs/reference/budget-files.md``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""The documentation: links lead somewhere, and reference pages are complete."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from markdown_it import MarkdownIt
+
+import pytest_lecturecheck
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob(".github/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+    ]
+)
+
+
+def inline_tokens(page):
+    """Yield the inline tokens of a page with the tag of the block that holds each of them."""
+    parent = None
+    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
+        if token.type == "inline":
+            yield parent, token
+        else:
+            parent = token
+
+
+def targets(page):
+    """Yield the target of each link and image of a page; code is not searched."""
+    for _, inline in inline_tokens(page):
+        for token in inline.children:
+            target = token.attrGet("href") or token.attrGet("src")
+            if target is not None:
+                yield str(target)
+
+
+def anchors(page):
+    """Return the anchors that GitHub gives the headings of a page."""
+    seen = Counter()
+    found = set()
+    for parent, inline in inline_tokens(page):
+        if parent.type != "heading_open":
+            continue
+        text = "".join(token.content for token in inline.children if token.type in {"text", "code_inline"})
+        slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def broken_links(page):
+    """Yield the relative links of a page that lead nowhere."""
+    for target in targets(page):
+        parts = urlsplit(target)
+        if parts.scheme or parts.netloc:
+            continue
+        linked = (page.parent / unquote(parts.path)) if parts.path else page
+        if not linked.exists() or (
+            parts.fragment and (linked.suffix != ".md" or parts.fragment not in anchors(linked))
+        ):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_relative_links_and_anchors_resolve(page):
+    assert list(broken_links(page)) == []
+
+
+def test_broken_links_are_found(tmp_path):
+    """The checker itself: a wrong path and a wrong anchor are found, code and other hosts are not looked at."""
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# One `x`: two\n\n# Same\n\n# Same\n\n"
+        "[1](#one-x-two) [2](#same-1) [3](a.md#same) [4](https://example.org/no.md) `[5](code.md)`\n\n"
+        "[6](b.md) [7](a.md#same-2) ![8](no.png)\n",
+        encoding="utf-8",
+    )
+
+    assert list(broken_links(page)) == ["b.md", "a.md#same-2", "no.png"]
+
+
+def test_pages_named_in_the_code_exist():
+    package = Path(pytest_lecturecheck.__file__).parent
+    named = {
+        name
+        for file in package.rglob("*.py")
+        for name in re.findall(r"docs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
+    }
+
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
