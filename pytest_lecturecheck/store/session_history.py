@@ -71,7 +71,9 @@ def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Pat
     """
     if most <= 0:
         return None
-    path = folder / f"{now.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.json"
+    # Sessions of one second are in order as well; the last digit keeps two of one microsecond apart.
+    within_second = f"{now.microsecond:05x}{secrets.token_hex(1)[0]}"
+    path = folder / f"{now.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{within_second}.json"
     write_text_atomically(path, text)
     for old in session_files(folder)[:-most]:
         # Another session may have been quicker.

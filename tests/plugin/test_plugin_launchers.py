@@ -68,7 +68,7 @@ def test_settings_that_cannot_be_used(pytester, lecture, body, message):
 
 
 PLUGIN = """
-from pytest_lecturecheck.kernel.launchers.local import LocalLaunch, LocalLauncher
+from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch, LocalLauncher
 
 
 class MarkedLaunch(LocalLaunch):
