@@ -76,8 +76,8 @@ def _against_host(evidence: Evidence) -> str:
     parts = []
     if limit := limit_text(evidence):
         parts.append(f"the limit is {limit}")
-    if evidence.available_memory_bytes is not None:
-        parts.append(f"{format_size(evidence.available_memory_bytes)} available")
+    if evidence.memory.available_bytes is not None:
+        parts.append(f"{format_size(evidence.memory.available_bytes)} available")
     if had := had_text(evidence):
         parts.append(had)
     return f"; {'; '.join(parts)}" if parts else ""

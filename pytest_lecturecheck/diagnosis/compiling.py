@@ -53,7 +53,7 @@ class Compiling:
 def find_compiling(evidence: Evidence) -> Compiling | None:
     """Tell whether a cell was compiling when it ran out of time, or had been for most of it."""
     found = _compiler_on_stack(evidence)
-    figures, wall = evidence.compilation, evidence.wall_seconds or evidence.timeout_seconds or 0.0
+    figures, wall = evidence.usage.compilation, evidence.usage.wall_seconds or evidence.timeout.limit_seconds or 0.0
     is_open = found == "JAX" or (figures is not None and figures.unfinished_seconds > 0)
     if found and found != "JAX":
         return Compiling(text=f"it was compiling ({found}) when stopped", library=found, is_cause=True)
@@ -74,7 +74,7 @@ def find_compiling(evidence: Evidence) -> Compiling | None:
 
 def _compiler_on_stack(evidence: Evidence) -> str:
     for library, frame in _COMPILERS:
-        if any(frame.fullmatch(text) for text in evidence.stack):
+        if any(frame.fullmatch(text) for text in evidence.timeout.stack):
             return library
     return ""
 
@@ -83,7 +83,7 @@ def compiling_advice(evidence: Evidence, compiling: Compiling) -> Iterator[str]:
     """Say how a lecture compiles less."""
     keep, *fewer = _ADVICE[compiling.library]
     yield keep
-    figures = evidence.compilation
+    figures = evidence.usage.compilation
     if compiling.library == "JAX" and figures is not None and figures.count < _MANY_PROGRAMS:
         yield _ONE_PROGRAM_ADVICE
     else:
@@ -92,7 +92,7 @@ def compiling_advice(evidence: Evidence, compiling: Compiling) -> Iterator[str]:
 
 def stack_lines(evidence: Evidence) -> tuple[str, ...]:
     """Give the innermost frames and the cell's own, as lines of evidence."""
-    frames = [clean for frame in evidence.stack if (clean := one_line(frame))]
+    frames = [clean for frame in evidence.timeout.stack if (clean := one_line(frame))]
     if len(frames) > _STACK_LINES:
         frames = [*frames[: _STACK_LINES - 1], frames[-1]]
     return tuple(f"stack: {frame}" for frame in frames)

@@ -38,7 +38,7 @@ class CrashPlace:
 
 def find_crash_place(evidence: Evidence) -> CrashPlace | None:
     """Read faulthandler's frames in the kernel's last words; ``None`` where there are none."""
-    frames = _frames(evidence.stderr_tail)
+    frames = _frames(evidence.exit.stderr_tail)
     if not frames:
         return None
     source = evidence.source.splitlines()

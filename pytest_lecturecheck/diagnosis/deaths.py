@@ -48,12 +48,12 @@ def signal_name(number: int) -> str:
 
 def find_death_at_start(evidence: Evidence) -> Cause | None:
     """Recognise a kernel that ended before it was ready."""
-    if evidence.ready:
+    if evidence.exit.ready:
         return None
-    if evidence.signal is not None:
-        headline = f"kernel was ended by {signal_name(evidence.signal)} before it was ready"
-    elif evidence.exit_code is not None:
-        headline = f"kernel exited with code {_exit_code_text(evidence.exit_code)} before it was ready"
+    if evidence.exit.signal is not None:
+        headline = f"kernel was ended by {signal_name(evidence.exit.signal)} before it was ready"
+    elif evidence.exit.exit_code is not None:
+        headline = f"kernel exited with code {_exit_code_text(evidence.exit.exit_code)} before it was ready"
     else:
         return Cause(
             kind=CauseKind.NEVER_READY,
@@ -67,7 +67,7 @@ def find_death_at_start(evidence: Evidence) -> Cause | None:
 
 def find_kill(evidence: Evidence) -> Cause | None:
     """Recognise SIGKILL without a record of an OOM kill: from outside, and not provably for memory."""
-    if evidence.signal != _SIGKILL:
+    if evidence.exit.signal != _SIGKILL:
         return None
     advice = ["the system's log (dmesg, journalctl -k) or the scheduler's says who killed it"]
     if is_near_limit(evidence):
@@ -82,9 +82,9 @@ def find_kill(evidence: Evidence) -> Cause | None:
 
 def find_native_out_of_memory(evidence: Evidence) -> Cause | None:
     """Recognise an abort whose last words say that a native allocator was out of memory."""
-    if evidence.signal != _SIGABRT:
+    if evidence.exit.signal != _SIGABRT:
         return None
-    request = parse_stderr(evidence.last_words)
+    request = parse_stderr(evidence.exit.cell_stderr)
     if request is None:
         return None
     asked = f", asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
@@ -108,13 +108,13 @@ def _allocator_text(request: MemoryRequest) -> str:
 
 def find_signal(evidence: Evidence) -> Cause | None:
     """Recognise the other signals: crashes of native code, and requests to end."""
-    if evidence.signal is None:
+    if evidence.exit.signal is None:
         return None
-    name, where = signal_name(evidence.signal), within(at_crash(evidence))
-    advice = (_SIGNAL_ADVICE[evidence.signal],) if evidence.signal in _SIGNAL_ADVICE else ()
-    if evidence.signal == _SIGABRT:
+    name, where = signal_name(evidence.exit.signal), within(at_crash(evidence))
+    advice = (_SIGNAL_ADVICE[evidence.exit.signal],) if evidence.exit.signal in _SIGNAL_ADVICE else ()
+    if evidence.exit.signal == _SIGABRT:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel aborted ({name}){where}"
-    elif evidence.signal in _CRASHES:
+    elif evidence.exit.signal in _CRASHES:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel crashed ({name}){where}"
     else:
         kind, headline = CauseKind.ENDED_BY_SIGNAL, f"kernel was ended by {name}{where}"
@@ -124,19 +124,19 @@ def find_signal(evidence: Evidence) -> Cause | None:
 
 def _said_before(evidence: Evidence) -> Iterator[str]:
     """Tell of a native allocator's complaint of an earlier cell: it may be the reason, or was survived."""
-    request = parse_stderr(evidence.stderr_tail[: evidence.stderr_earlier_count])
-    if evidence.signal == _SIGABRT and request is not None:
+    request = parse_stderr(evidence.exit.stderr_tail[: evidence.exit.stderr_earlier_count])
+    if evidence.exit.signal == _SIGABRT and request is not None:
         asked = f", asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
         yield f"before this cell began {_allocator_text(request)}{asked}; whether that is the reason is not known"
 
 
 def find_exit_code(evidence: Evidence) -> Cause | None:
     """Recognise a kernel process that ended by itself; no claim about memory."""
-    if evidence.exit_code is None:
+    if evidence.exit.exit_code is None:
         return None
     return Cause(
         kind=CauseKind.EXITED,
-        headline=f"kernel ended with exit code {_exit_code_text(evidence.exit_code)}{within(at_crash(evidence))}",
+        headline=f"kernel ended with exit code {_exit_code_text(evidence.exit.exit_code)}{within(at_crash(evidence))}",
         evidence=(*crash_lines(evidence), *all_lines(evidence)),
     )
 

@@ -69,7 +69,7 @@ def find_superlu_limit(evidence: Evidence) -> Cause | None:
         f"above 2**31 / 30 = {_SUPERLU_ENTRIES:,} stored entries the request overflows"
     )
     lines, advice = [rule], []
-    if evidence.machine == "arm64":
+    if evidence.host.architecture == "arm64":
         lines.append("on arm64 that overflow saturates, so the cell was expected to go on")
     else:
         advice.append("on arm64 the same cell may go on, and need several times the memory")
@@ -92,10 +92,10 @@ def find_impossible_request(evidence: Evidence) -> Cause | None:
     """Recognise one request that exceeds all the memory there is, or that cannot be held against anything."""
     if not is_memory_error(evidence):
         return None
-    asked, ceiling = _asked(evidence), evidence.available_memory_bytes
+    asked, ceiling = _asked(evidence), evidence.memory.available_bytes
     if (limit := limit_bytes(evidence)) is not None:
         # Swap comes on top of RAM; the cap counts it.
-        ceiling = limit if is_limit_the_cap(evidence) else limit + (evidence.swap_bytes or 0)
+        ceiling = limit if is_limit_the_cap(evidence) else limit + (evidence.memory.swap_bytes or 0)
     if asked is None or (ceiling is not None and asked <= ceiling):
         return None
     had = had_text(evidence)
@@ -113,7 +113,7 @@ def find_exhausted_memory(evidence: Evidence) -> Cause | None:
     if not is_memory_error(evidence):
         return None
     peak, asked, limit = peak_bytes(evidence), _asked(evidence), limit_bytes(evidence)
-    available = evidence.available_memory_bytes
+    available = evidence.memory.available_bytes
     on_top = f", a further {format_size(asked)} was refused" if asked is not None else ""
     ceiling = _ceiling(evidence)
     if peak is not None and limit is not None and peak >= _NEAR_FRACTION * limit:
@@ -194,8 +194,8 @@ def is_near_limit(evidence: Evidence) -> bool | None:
     Returns:
         ``None`` where the figures do not tell.
     """
-    peak, limit, available = peak_bytes(evidence), limit_bytes(evidence), evidence.available_memory_bytes
-    of_machine = evidence.limit_memory_bytes
+    peak, limit, available = peak_bytes(evidence), limit_bytes(evidence), evidence.memory.available_bytes
+    of_machine = evidence.memory.limit_bytes
     if of_machine is not None and available is not None and available < _LITTLE_LEFT_FRACTION * of_machine:
         return True
     if peak is None:
@@ -212,9 +212,9 @@ def is_near_limit(evidence: Evidence) -> bool | None:
 
 def _ceiling(evidence: Evidence) -> int | None:
     """Give what this process could have had at most beside the others: what it holds, and what is free."""
-    if evidence.available_memory_bytes is None or evidence.last_footprint_bytes is None:
+    if evidence.memory.available_bytes is None or evidence.memory.last_footprint_bytes is None:
         return None
-    return evidence.available_memory_bytes + evidence.last_footprint_bytes
+    return evidence.memory.available_bytes + evidence.memory.last_footprint_bytes
 
 
 def _asked(evidence: Evidence) -> int | None:
@@ -231,7 +231,7 @@ def _clause(text: str) -> str:
 
 
 def _not_exhausted(evidence: Evidence) -> str:
-    peak, available, limit = peak_bytes(evidence), evidence.available_memory_bytes, limit_bytes(evidence)
+    peak, available, limit = peak_bytes(evidence), evidence.memory.available_bytes, limit_bytes(evidence)
     if peak is None:
         return "no figures of memory were had"
     if available is not None:

@@ -60,9 +60,9 @@ _READ_LENGTH: Final = 4000
 
 def find_stop_at_cap(evidence: Evidence) -> Cause | None:
     """Recognise a run that our own watchdog stopped."""
-    if not evidence.stopped_at_cap:
+    if not evidence.memory.stopped_at_cap:
         return None
-    peak, cap = peak_bytes(evidence), evidence.cap_bytes
+    peak, cap = peak_bytes(evidence), evidence.conditions.cap_bytes
     limit = f"the cap is {format_size(cap)}" if cap is not None else ""
     advice = _ADVICE[OomScope.CAP]
     if peak is not None and cap is not None and peak <= cap:
@@ -84,11 +84,11 @@ def find_stop_at_cap(evidence: Evidence) -> Cause | None:
 
 def find_oom_kill(evidence: Evidence) -> Cause | None:
     """Recognise a kernel that was killed while a counter of OOM kills rose, or that the kernel's log names."""
-    was_killed = evidence.signal == _SIGKILL or evidence.exit_code == _SIGKILL_EXIT_CODE
-    if not was_killed or evidence.timeout_seconds is not None or evidence.error is not None:
+    was_killed = evidence.exit.signal == _SIGKILL or evidence.exit.exit_code == _SIGKILL_EXIT_CODE
+    if not was_killed or evidence.timeout.limit_seconds is not None or evidence.error is not None:
         return None
     kill = _closest(evidence)
-    if evidence.kernel_log and (kill is None or kill.scope in {OomScope.MACHINE, OomScope.OUTER}):
+    if evidence.memory.kernel_log and (kill is None or kill.scope in {OomScope.MACHINE, OomScope.OUTER}):
         text, advice = _log_text(evidence), (_ADVICE_MACHINE,)
         headline = f"kernel was killed by the OOM killer{_when(evidence)}: {text}"
     elif kill is None:
@@ -151,7 +151,7 @@ def find_child_end(evidence: Evidence) -> Cause | None:
 
 def _lost_name(evidence: Evidence) -> str:
     """Give the name that a spawned worker looked for in the notebook's namespace, or an empty string."""
-    found = next((match for line in reversed(evidence.stderr_tail) if (match := _LOST_NAME.search(line))), None)
+    found = next((match for line in reversed(evidence.exit.stderr_tail) if (match := _LOST_NAME.search(line))), None)
     return one_line(found["name"]) if found is not None else ""
 
 
@@ -165,7 +165,7 @@ def other_kill_text(evidence: Evidence) -> str:
 
 
 def _closest(evidence: Evidence) -> OomKill | None:
-    rose = [kill for kill in evidence.oom_kills if kill.after > kill.before]
+    rose = [kill for kill in evidence.memory.oom_kills if kill.after > kill.before]
     return min(rose, key=lambda kill: _MOST_SPECIFIC_FIRST.index(kill.scope), default=None)
 
 
@@ -177,20 +177,20 @@ def _reached(kill: OomKill, evidence: Evidence) -> str:
         return "a memory limit outside the session's own group was reached, or the machine's memory"
     limit = kill.limit_bytes
     if limit is None and kill.scope is OomScope.CAP:
-        limit = evidence.cap_bytes
+        limit = evidence.conditions.cap_bytes
     size = f", {format_size(limit)}," if limit is not None else ""
     return f"{_OF_LIMIT[kill.scope]}{size} was reached"
 
 
 def _log_text(evidence: Evidence) -> str:
-    log = "\n".join(evidence.kernel_log)
+    log = "\n".join(evidence.memory.kernel_log)
     if _LOG_OF_GROUP.search(log):
         return "a memory limit of its control group was reached"
     return "the machine ran out of memory" if _LOG_OF_MACHINE.search(log) else "the kernel's log says so"
 
 
 def _when(evidence: Evidence) -> str:
-    return within(evidence) if evidence.ready else " before the kernel was ready"
+    return within(evidence) if evidence.exit.ready else " before the kernel was ready"
 
 
 def _signal(match: re.Match[str] | None) -> str:

@@ -6,7 +6,8 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import all_lines, one_line, within
-from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.units import format_size
 
 _OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
@@ -33,10 +34,10 @@ _MEMORY_ADVICE: Final = (
 
 def find_scheduler_end(evidence: Evidence) -> Cause | None:
     """Recognise a kernel that ended because its scheduler ended its step; what we stopped ourselves is none."""
-    facts = evidence.scheduler
-    if facts is None or evidence.timeout_seconds is not None or evidence.error is not None:
+    facts = evidence.conditions.scheduler
+    if facts is None or evidence.timeout.limit_seconds is not None or evidence.error is not None:
         return None
-    where = within(evidence) if evidence.ready else " before the kernel was ready"
+    where = within(evidence) if evidence.exit.ready else " before the kernel was ready"
     name = one_line(facts.name)
     step = f"step {one_line(facts.step)}" if facts.step else "its step"
     if facts.state == _OUT_OF_MEMORY:

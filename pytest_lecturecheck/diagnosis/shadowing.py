@@ -17,9 +17,9 @@ _READ_LENGTH: Final = 4000
 
 def find_shadowing_file(evidence: Evidence) -> Cause | None:
     """Recognise a kernel that ended at its start over a file beside the lecture that took a module's place."""
-    if evidence.ready or (evidence.signal is None and evidence.exit_code is None):
+    if evidence.exit.ready or (evidence.exit.signal is None and evidence.exit.exit_code is None):
         return None
-    path = _named_file(evidence, evidence.stderr_tail)
+    path = _named_file(evidence, evidence.exit.stderr_tail)
     if path is None:
         return None
     return Cause(

@@ -27,10 +27,10 @@ _SWAP_GROWTH_BYTES: Final = 128 * 1024**2
 
 def find_startup_timeout(evidence: Evidence) -> Cause | None:
     """Recognise a kernel that was alive but not ready in time."""
-    if evidence.ready or evidence.timeout_seconds is None:
+    if evidence.exit.ready or evidence.timeout.limit_seconds is None:
         return None
-    limit = format_duration(evidence.timeout_seconds)
-    if evidence.timeout_kind == "lecture":
+    limit = format_duration(evidence.timeout.limit_seconds)
+    if evidence.timeout.kind == "lecture":
         headline = f"lecture timed out after {limit}, before its kernel was ready"
     else:
         headline = f"kernel was not ready after {limit}"
@@ -38,22 +38,22 @@ def find_startup_timeout(evidence: Evidence) -> Cause | None:
         kind=CauseKind.NEVER_READY,
         headline=headline,
         evidence=tuple(stderr_lines(evidence)),
-        advice=("--lecture-startup-timeout gives it longer",) if evidence.timeout_kind != "lecture" else (),
+        advice=("--lecture-startup-timeout gives it longer",) if evidence.timeout.kind != "lecture" else (),
     )
 
 
 def find_timeout(evidence: Evidence) -> Cause | None:
     """Recognise a cell or a lecture that was over its time limit, split by what the kernel was doing."""
-    if evidence.timeout_seconds is None:
+    if evidence.timeout.limit_seconds is None:
         return None
     kind, doing = _doing(evidence)
-    if kind is CauseKind.TIMED_OUT_COMPUTING and evidence.stopped_by_interrupt is False:
+    if kind is CauseKind.TIMED_OUT_COMPUTING and evidence.timeout.stopped_by_interrupt is False:
         kind = CauseKind.TIMED_OUT_UNINTERRUPTIBLE
     parts = [f"{_who(evidence)}: {doing}" if doing else _who(evidence)]
-    if evidence.stopped_by_interrupt is not None:
+    if evidence.timeout.stopped_by_interrupt is not None:
         parts.append(
             "the kernel stopped when interrupted"
-            if evidence.stopped_by_interrupt
+            if evidence.timeout.stopped_by_interrupt
             else "the kernel did not stop when interrupted and was killed"
         )
     if kill := other_kill_text(evidence):
@@ -64,7 +64,7 @@ def find_timeout(evidence: Evidence) -> Cause | None:
 
 
 def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
-    if evidence.stopped_by_interrupt is False and _CATCHES_INTERRUPT.search(evidence.source):
+    if evidence.timeout.stopped_by_interrupt is False and _CATCHES_INTERRUPT.search(evidence.source):
         yield "the cell catches the interrupt: write `except Exception:` instead of a bare `except:`"
     elif kind is CauseKind.TIMED_OUT_UNINTERRUPTIBLE:
         yield "most likely one long call of native code, which looks at no interrupt until it returns"
@@ -79,8 +79,8 @@ def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
 
 
 def _who(evidence: Evidence) -> str:
-    limit = format_duration(evidence.timeout_seconds or 0.0)
-    if evidence.timeout_kind == "lecture" or evidence.cell_number is None:
+    limit = format_duration(evidence.timeout.limit_seconds or 0.0)
+    if evidence.timeout.kind == "lecture" or evidence.cell_number is None:
         where = f", in {place(evidence)}" if evidence.cell_number is not None else ""
         return f"lecture timed out after {limit}{where}"
     line = f" (line {evidence.line})" if evidence.line is not None else ""
@@ -89,7 +89,7 @@ def _who(evidence: Evidence) -> str:
 
 def _doing(evidence: Evidence) -> tuple[CauseKind, str]:
     """Split by memory pages, then by what the compiler took, then by CPU time against wall time."""
-    wall, cpu = evidence.wall_seconds, evidence.cpu_seconds
+    wall, cpu = evidence.usage.wall_seconds, evidence.usage.cpu_seconds
     is_timed = wall is not None and wall > 0
     # More than one core gives more than 100 %.
     share = cpu / wall if is_timed and wall and cpu is not None else None
@@ -108,7 +108,11 @@ def _doing(evidence: Evidence) -> tuple[CauseKind, str]:
 
 def _paging_text(evidence: Evidence) -> str:
     """Say what shows that the cell was short of memory: pages read back, or swap that grew; or an empty string."""
-    faults, growth, wall = evidence.major_faults_count, evidence.swap_growth_bytes, evidence.wall_seconds or 0.0
+    faults, growth, wall = (
+        evidence.usage.major_faults_count,
+        evidence.memory.swap_growth_bytes,
+        evidence.usage.wall_seconds or 0.0,
+    )
     signs = []
     if faults is not None and faults >= max(_PAGING_LEAST_COUNT, _PAGING_PER_SECOND * wall):
         signs.append(f"{faults:,} major faults")
@@ -137,7 +141,7 @@ def _starving_load(evidence: Evidence, share: float) -> str:
     A process that computes on a machine with more takers than cores gets cores / takers of the time; what got much less
     than that did not ask for more.
     """
-    load, cores = evidence.load_average, evidence.core_count
+    load, cores = evidence.conditions.load_average, evidence.host.core_count
     if load is None or not cores or not load > _BUSY_LOAD_FRACTION * cores:
         return ""
     if share < _FAIR_SHARE_FRACTION * cores / load:

@@ -33,7 +33,7 @@ _ADVICE: Final = (
 
 def with_ulimit(cause: Cause, evidence: Evidence) -> Cause:
     """Name the limit in the headline of an end that it may have brought about."""
-    size, source = evidence.ulimit_bytes, one_line(evidence.ulimit_source)
+    size, source = evidence.memory.ulimit_bytes, one_line(evidence.memory.ulimit_source)
     if size is None or not source or cause.kind not in _ABOUT_MEMORY:
         return cause
     advice = (_ADVICE, *(text for text in cause.advice if not text.startswith(_GENERAL_ADVICE)))

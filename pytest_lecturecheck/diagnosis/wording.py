@@ -71,20 +71,24 @@ def both_units(size_bytes: float) -> str:
 
 def peak_bytes(evidence: Evidence) -> int | None:
     """Give the highest footprint known of the cell, or ``None``."""
-    known = [size for size in (evidence.peak_footprint_bytes, evidence.last_footprint_bytes) if size is not None]
+    known = [
+        size
+        for size in (evidence.memory.peak_footprint_bytes, evidence.memory.last_footprint_bytes)
+        if size is not None
+    ]
     return max(known, default=None)
 
 
 def limit_bytes(evidence: Evidence) -> int | None:
     """Give the smallest memory limit in force: RAM, container, ulimit or the cap of the run; ``None`` if unknown."""
-    known = [size for size in (evidence.limit_memory_bytes, evidence.cap_bytes) if size is not None]
+    known = [size for size in (evidence.memory.limit_bytes, evidence.conditions.cap_bytes) if size is not None]
     return min(known, default=None)
 
 
 def is_limit_the_cap(evidence: Evidence) -> bool:
     """Tell whether the cap of the run is the smallest limit."""
-    limit = evidence.limit_memory_bytes
-    return evidence.cap_bytes is not None and (limit is None or evidence.cap_bytes < limit)
+    limit = evidence.memory.limit_bytes
+    return evidence.conditions.cap_bytes is not None and (limit is None or evidence.conditions.cap_bytes < limit)
 
 
 def had_text(evidence: Evidence) -> str:
@@ -98,53 +102,53 @@ def had_text(evidence: Evidence) -> str:
 
 def limit_text(evidence: Evidence) -> str:
     """Name the smallest memory limit in force (``24 GiB, RAM``), or an empty string."""
-    if evidence.cap_bytes is not None and is_limit_the_cap(evidence):
-        return f"{format_size(evidence.cap_bytes)}, the memory cap of this run"
+    if evidence.conditions.cap_bytes is not None and is_limit_the_cap(evidence):
+        return f"{format_size(evidence.conditions.cap_bytes)}, the memory cap of this run"
     return _machine_limit_text(evidence)
 
 
 def _machine_limit_text(evidence: Evidence) -> str:
-    if evidence.limit_memory_bytes is None:
+    if evidence.memory.limit_bytes is None:
         return ""
-    source = one_line(evidence.limit_source)
-    return f"{format_size(evidence.limit_memory_bytes)}{f', {source}' if source else ''}"
+    source = one_line(evidence.memory.limit_source)
+    return f"{format_size(evidence.memory.limit_bytes)}{f', {source}' if source else ''}"
 
 
 def memory_lines(evidence: Evidence) -> Iterator[str]:
     """Give the memory figures, one line each: peak, last reading with its age, what the machine had."""
-    if evidence.peak_footprint_bytes is not None:
-        yield f"peak footprint of the cell {format_size(evidence.peak_footprint_bytes)}"
-    if evidence.last_footprint_bytes is not None:
-        age = evidence.last_footprint_age_seconds
+    if evidence.memory.peak_footprint_bytes is not None:
+        yield f"peak footprint of the cell {format_size(evidence.memory.peak_footprint_bytes)}"
+    if evidence.memory.last_footprint_bytes is not None:
+        age = evidence.memory.last_footprint_age_seconds
         when = f", {format_duration(age)} before the end was noticed" if age is not None else ""
-        yield f"last reading {format_size(evidence.last_footprint_bytes)}{when}"
+        yield f"last reading {format_size(evidence.memory.last_footprint_bytes)}{when}"
     machine = []
-    if evidence.available_memory_bytes is not None:
-        machine.append(f"available {format_size(evidence.available_memory_bytes)}")
+    if evidence.memory.available_bytes is not None:
+        machine.append(f"available {format_size(evidence.memory.available_bytes)}")
     if limit := _machine_limit_text(evidence):
         machine.append(f"limit {limit}")
-    if evidence.swap_bytes is not None:
-        machine.append(f"swap {format_size(evidence.swap_bytes)}" if evidence.swap_bytes else "no swap")
+    if evidence.memory.swap_bytes is not None:
+        machine.append(f"swap {format_size(evidence.memory.swap_bytes)}" if evidence.memory.swap_bytes else "no swap")
     if machine:
         yield "memory of the machine: " + "; ".join(machine)
-    if evidence.cap_bytes is not None:
-        held = f", held by {method}" if (method := one_line(evidence.cap_method)) else ""
-        yield f"memory cap of this run {format_size(evidence.cap_bytes)}{held}"
+    if evidence.conditions.cap_bytes is not None:
+        held = f", held by {method}" if (method := one_line(evidence.conditions.cap_method)) else ""
+        yield f"memory cap of this run {format_size(evidence.conditions.cap_bytes)}{held}"
 
 
 def oom_lines(evidence: Evidence) -> Iterator[str]:
     """Give the records of OOM kills: the counters that rose, and the lines of the kernel's log."""
-    for kill in evidence.oom_kills:
+    for kill in evidence.memory.oom_kills:
         where = f" ({text})" if (text := one_line(kill.where)) else ""
         yield f"OOM kills counted {kill.before} -> {kill.after}{where}"
-    for line in evidence.kernel_log[-_STDERR_LINES:]:
+    for line in evidence.memory.kernel_log[-_STDERR_LINES:]:
         if clean := one_line(line):
             yield f"kernel log: {clean}"
 
 
 def stderr_lines(evidence: Evidence) -> Iterator[str]:
     """Give the last lines of the kernel's stderr, marked as such."""
-    lines = [clean for line in evidence.stderr_tail if (clean := one_line(line))]
+    lines = [clean for line in evidence.exit.stderr_tail if (clean := one_line(line))]
     for line in lines[-_STDERR_LINES:]:
         yield f"stderr: {line}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from pytest_lecturecheck.model.cohort import CohortMember, CohortRun, CohortSpec, PeakOfSum, peak_of_sum
 from pytest_lecturecheck.model.device import DeviceHolder, DeviceUse, HolderKind
@@ -28,6 +28,7 @@ _SUMMED: Final = (Metric.CPU, Metric.COMPILE, Metric.DISK_WRITTEN, Metric.MAJOR_
 _ALLOCATED: Final = (Metric.GPU_LIVE, Metric.GPU_POOL)
 _USUAL_INTERVAL_SECONDS: Final = 0.08
 _SUM_SOURCE: Final = "the kernels together"
+_Number = TypeVar("_Number", int, float)
 
 
 def member_labels(lectures: Sequence[str]) -> tuple[str, ...]:
@@ -101,10 +102,13 @@ def join_runs(
         evidence=worst.evidence,
         readings=readings,
         findings=tuple(dict.fromkeys(finding for run in members for finding in run.findings)),
-        started=min(run.started for run in members),
-        startup_seconds=max((run.startup_seconds for run in members if run.startup_seconds is not None), default=None),
+        launch=replace(
+            first.launch,
+            started=min(run.launch.started for run in members),
+            startup_seconds=_highest([run.launch.startup_seconds for run in members]),
+        ),
+        conditions=replace(first.conditions, load_average=_highest([run.conditions.load_average for run in members])),
         software=next((run.software for run in members if run.software is not None), None),
-        load_average=max((run.load_average for run in members if run.load_average is not None), default=None),
         devices=devices,
         timeline=(),
         members=tuple(members),
@@ -279,5 +283,5 @@ def _most_used(devices: Sequence[DeviceUse]) -> Reading | None:
     return best if best is not None else devices[0].used if devices else None
 
 
-def _highest(sizes: Iterable[int | None]) -> int | None:
-    return max((size for size in sizes if size is not None), default=None)
+def _highest(values: Iterable[_Number | None]) -> _Number | None:
+    return max((value for value in values if value is not None), default=None)

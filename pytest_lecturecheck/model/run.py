@@ -10,11 +10,12 @@ from typing import Final
 
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.device import DeviceUse
-from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.reported_value import ReportedValue
+from pytest_lecturecheck.model.run_conditions import RunConditions
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT, title_of
 
@@ -40,39 +41,51 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchFacts:
+    """
+    How the kernel of a run was started.
+
+    Attributes:
+        kernel_name: the kernelspec that was used.
+        launcher: what started the kernel ("slurm"); empty for a kernel that was started here.
+        started: start of the run, ISO 8601 in UTC.
+        startup_seconds: from the launch of the kernel until it was ready.
+        queued_seconds: how long the start waited for a scheduler, or ``None`` where there was none; no part of
+            ``startup_seconds``.
+    """
+
+    kernel_name: str = ""
+    launcher: str = ""
+    started: str = ""
+    startup_seconds: float | None = None
+    queued_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """
     One execution of a lecture x variant in one kernel.
 
     Attributes:
         lecture: the lecture's name (POSIX path from rootdir, NFC).
-        variant: the variant's name; empty for the default one.
         platform: platform label.
         outcome: how it ended.
+        variant: the variant's name; empty for the default one.
+        repeat: 1-based number of this run among ``--lecture-runs``.
         reason: for ``skipped``, ``nothing to run`` and ``not started``: why, in one sentence.
         cells: all code cells in order, run or not.
         readings: lecture-level readings.
         findings: what was noticed, in the order of the cells.
         evidence: what was observed at a bad end, or ``None``.
-        kernel_name: the kernelspec that was used.
+        launch: how the kernel was started.
+        conditions: limits and surroundings of the kernel.
         machine: where it was measured.
         software: what ran inside the kernel, or ``None`` where it could not be asked.
-        started: start of the run, ISO 8601 in UTC.
-        startup_seconds: from the launch of the kernel until it was ready.
-        repeat: 1-based number of this run among ``--lecture-runs``.
-        cap_bytes: limit that was set for the run's processes, or ``None``.
-        cap_method: how it was held ("cgroup v1", "cgroup v2", "watchdog"), or an empty string.
-        load_average: processes that wanted a core, over the last minute of the run, or ``None``.
         devices: the GPUs during the run, one for each that could be read.
-        environment: variables that were set for the kernel only, by the settings' environment or profile.
-        company: lectures that ran beside this one, of any session on the machine, where that is known; times of a run
-            in company say little.
-        is_profiled: whether cells were traced in it: its times and memory are held against nothing.
         timeline: memory over time, thinned to at most 2,000 samples; empty where it was not read.
-        launcher: what started the kernel ("slurm"); empty for a kernel that was started here.
-        queued_seconds: how long the kernel's start waited for a scheduler, or ``None`` where there was none; no part of
-            ``startup_seconds``.
-        scheduler: what the batch scheduler says of the kernel's step, or ``None``.
+        concurrent_lectures: lectures that ran at the same time, of any session on the machine, where that is known; the
+            times of such a run say little.
+        is_profiled: whether cells were traced in it: its times and memory are compared with nothing.
         members: of a cohort, the run of each kernel; the other attributes are then about all of them together, but for
             evidence, cells and reason, which are those of the kernel that ended worst, and absent where all completed.
         first_cell_seconds: of a kernel in a cohort: when its first cell was started, after the first of all; ``None``
@@ -83,28 +96,20 @@ class Run:
     platform: str
     outcome: Outcome
     variant: str = DEFAULT_VARIANT
+    repeat: int = 1
     reason: str = ""
     cells: tuple[CellRun, ...] = ()
     readings: Mapping[Metric, Reading] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     evidence: Evidence | None = None
-    kernel_name: str = ""
+    launch: LaunchFacts = field(default_factory=LaunchFacts)
+    conditions: RunConditions = field(default_factory=RunConditions)
     machine: Machine | None = None
     software: Software | None = None
-    started: str = ""
-    startup_seconds: float | None = None
-    repeat: int = 1
-    cap_bytes: int | None = None
-    cap_method: str = ""
-    load_average: float | None = None
     devices: tuple[DeviceUse, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    company: tuple[str, ...] = ()
     timeline: tuple[MemorySample, ...] = ()
+    concurrent_lectures: tuple[str, ...] = ()
     is_profiled: bool = False
-    launcher: str = ""
-    queued_seconds: float | None = None
-    scheduler: SchedulerFacts | None = None
     members: tuple[Run, ...] = ()
     first_cell_seconds: float | None = None
 

@@ -132,7 +132,9 @@ def compile_groups(entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
 def _keeps(entries: Iterable[Entry]) -> bool:
     """Tell whether what was compiled is to be kept between runs: what became of that is worth a line."""
     runs = [entry.run for entry in entries]
-    return any(CACHE_VARIABLE in run.environment and run.measured(Metric.COMPILE) is not None for run in runs)
+    return any(
+        CACHE_VARIABLE in run.conditions.environment and run.measured(Metric.COMPILE) is not None for run in runs
+    )
 
 
 def _compile_line(entries: Sequence[Entry]) -> str:
@@ -161,7 +163,7 @@ def _compiled(run: Run) -> str:
     if wall is not None and found is not None and wall.value > 0:
         text += f" of {format_duration(wall.value)} ({found.value / wall.value:.0%})".replace("%", " %")
     text += f" for {count} program{'' if count == 1 else 's'}"
-    folder = run.environment.get(CACHE_VARIABLE, "")
+    folder = run.conditions.environment.get(CACHE_VARIABLE, "")
     if hits or misses or folder:
         where = f" ({one_line(folder)})" if folder else ""
         text += f", {hits} read from the persistent cache{where} and {misses} written to it"

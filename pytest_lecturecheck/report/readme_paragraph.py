@@ -166,7 +166,7 @@ def _time_answer(entries: Sequence[Entry]) -> str:
     shown = (
         f"{'up to' if is_upper else 'at least'} {measured} with the kernels' start" if measured else "less than 0.1 s"
     )
-    beside = len({_subject(entry) for entry in longest if entry.run.company})
+    beside = len({_subject(entry) for entry in longest if entry.run.concurrent_lectures})
     if beside:
         how = f"the times of all notebooks added up; {beside} ran beside others, which takes longer"
     else:

@@ -182,8 +182,8 @@ class CohortRunner(LectureRunner):
             kernel_count=cohort.kernel_count,
             pass_fds=held.descriptors,
         )
-        members = tuple(self._shown(replace(run, company=held.company)) for run in found.members)
-        run = self._shown(replace(found, company=held.company, members=members))
+        members = tuple(self._shown(replace(run, concurrent_lectures=held.company)) for run in found.members)
+        run = self._shown(replace(found, concurrent_lectures=held.company, members=members))
         self._chronicle.end(spec.lectures[0], run.outcome.value, variant=spec.name)
         if held.warning:
             finding = Finding(kind=FindingKind.LEASE, message=held.warning)

@@ -170,7 +170,9 @@ class FailureMemory:
         found = self._known.get(subject) if self.recalls else None
         if found is None or found.key != key or found.stored.verdict is None:
             return None
-        return Entry(run=found.stored.run, verdict=repeat_verdict(found.stored.verdict, found.stored.run.started))
+        return Entry(
+            run=found.stored.run, verdict=repeat_verdict(found.stored.verdict, found.stored.run.launch.started)
+        )
 
     def note(self, entries: Sequence[Entry], key: str) -> None:
         """

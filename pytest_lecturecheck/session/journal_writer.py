@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence, MemoryFacts
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run_conditions import RunConditions
 from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.text import one_line
 from pytest_lecturecheck.store.journal import (
@@ -185,10 +186,12 @@ def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
         cell_number=found.cell_number,
         line=found.line,
         lecture=found.lecture,
-        peak_footprint_bytes=found.peak_footprint_bytes,
-        last_footprint_bytes=found.footprint_bytes,
-        last_footprint_age_seconds=found.reading_age_seconds if found.footprint_bytes is not None else None,
-        cap_bytes=found.cap_bytes,
+        memory=MemoryFacts(
+            peak_footprint_bytes=found.peak_footprint_bytes,
+            last_footprint_bytes=found.footprint_bytes,
+            last_footprint_age_seconds=found.reading_age_seconds if found.footprint_bytes is not None else None,
+        ),
+        conditions=RunConditions(cap_bytes=found.cap_bytes),
     )
     reason = f"the worker that ran it went down: {render_state(found)}"
     return replace(about, outcome=Outcome.DIED, reason=reason, evidence=evidence)

@@ -301,7 +301,7 @@ class LectureRunner:
             pass_fds=held.descriptors,
             memory_bytes=step_memory_bytes(budget, settings),
         )
-        run = self._shown(replace(found, company=held.company))
+        run = self._shown(replace(found, concurrent_lectures=held.company))
         self._chronicle.end(lecture.name, run.outcome.value)
         if (unused := unused_gpu_finding(run, settings.gpu)) is not None:
             run = replace(run, findings=(*run.findings, unused))
@@ -313,9 +313,11 @@ class LectureRunner:
     def _shown(self, run: Run) -> Run:
         """Keep where this machine has its folders out of the record."""
         root = str(self._rootdir)
-        shown = {name: text.replace(root, ".") for name, text in run.environment.items()}
-        evidence = replace(run.evidence, environment=shown) if run.evidence is not None else None
-        return replace(run, environment=shown, evidence=evidence)
+        shown = {name: text.replace(root, ".") for name, text in run.conditions.environment.items()}
+        evidence = run.evidence
+        if evidence is not None:
+            evidence = replace(evidence, conditions=replace(evidence.conditions, environment=shown))
+        return replace(run, conditions=replace(run.conditions, environment=shown), evidence=evidence)
 
     def take_state_key(self, lecture: str) -> str:
         """Give the digest of the state in which a lecture failed, once, or an empty string."""

@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from pytest_lecturecheck.store.record_layout import annotations_of, record_keys
 from pytest_lecturecheck.store.surrogates import escape_surrogates
 
 Plain: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
@@ -129,37 +130,27 @@ def _generic_from_plain(annotation: Any, plain: object, place: str) -> Any:
 def _fields_to_plain(value: Any) -> dict[str, Plain]:
     plain = {}
     cls: Any = type(value)
-    for item, default in _fields(cls):
-        held = getattr(value, item.name)
-        if default is dataclasses.MISSING or held != default:
-            plain[item.name] = to_plain(held)
+    for item in record_keys(cls):
+        held = item.get(value)
+        if item.default is dataclasses.MISSING or held != item.default:
+            plain[item.key] = to_plain(held)
     return plain
 
 
-@functools.cache
-def _fields(cls: Any) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
-    """Give the fields of a dataclass with their defaults."""
-    return tuple(
-        (item, item.default if item.default_factory is dataclasses.MISSING else item.default_factory())
-        for item in dataclasses.fields(cls)
-    )
-
-
-@functools.cache
-def _annotations(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
-
-
 def _dataclass_from_plain(cls: Any, plain: Mapping[str, Any], place: str) -> Any:
-    missing = [item.name for item, default in _fields(cls) if default is dataclasses.MISSING and item.name not in plain]
+    missing = [item.key for item in record_keys(cls) if item.default is dataclasses.MISSING and item.key not in plain]
     if missing:
         msg = f"{place}: {', '.join(missing)} missing"
         raise CodecError(msg)
-    annotations = _annotations(cls)
-    names = [item.name for item, _ in _fields(cls) if item.name in plain]
-    values = {name: from_plain(annotations[name], plain[name], f"{place}.{name}") for name in names}
+    values: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for item in record_keys(cls):
+        if item.key in plain:
+            *group, name = item.path
+            found = from_plain(item.annotation, plain[item.key], f"{place}.{item.key}")
+            (nested.setdefault(group[0], {}) if group else values)[name] = found
     try:
-        return cls(**values)
+        return cls(**values, **{name: annotations_of(cls)[name](**found) for name, found in nested.items()})
     except ValueError as error:
         msg = f"{place}: {error}"
         raise CodecError(msg) from error
@@ -177,7 +168,7 @@ def _union_from_plain(choices: Sequence[Any], plain: object, place: str) -> Any:
 
 @functools.cache
 def _required(cls: Any) -> frozenset[str]:
-    return frozenset(item.name for item, default in _fields(cls) if default is dataclasses.MISSING)
+    return frozenset(item.key for item in record_keys(cls) if item.default is dataclasses.MISSING)
 
 
 def _enum_from_plain(annotation: type[enum.Enum], plain: object, place: str) -> enum.Enum:

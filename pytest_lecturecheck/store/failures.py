@@ -128,7 +128,7 @@ def change_failures(
     after = {subject: item for subject, item in before.items() if subject not in set(clear)}
     after.update((item.subject, _slim(item)) for item in add)
     after = {subject: item for subject, item in after.items() if _exists(rootdir, subject[0])}
-    latest = sorted(after.items(), key=lambda pair: (pair[1].stored.run.started, pair[0]))[-MOST_KEPT:]
+    latest = sorted(after.items(), key=lambda pair: (pair[1].stored.run.launch.started, pair[0]))[-MOST_KEPT:]
     if dict(latest) != before:
         write_text_atomically(path, _to_text(item for _, item in latest))
 

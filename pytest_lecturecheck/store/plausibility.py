@@ -7,21 +7,21 @@ What a session measured itself goes between its processes without this.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.evidence import TimeoutFacts
 from pytest_lecturecheck.model.reported_value import ReportedValue
+from pytest_lecturecheck.store.record_layout import record_keys
 from pytest_lecturecheck.verdict import ReportedValueComparison
 
 _MOST: Final = 1 << 64
 """Counters of operating systems end here; sizes and times long before."""
 _OWN_FIGURES: Final[frozenset[type]] = frozenset({ReportedValue, ReportedValueComparison})
 """What a lecture reports of itself may be any finite number."""
-_MAY_BE_ENDLESS: Final[frozenset[tuple[type, str]]] = frozenset({(Evidence, "timeout_seconds")})
+_MAY_BE_ENDLESS: Final[frozenset[tuple[type, str]]] = frozenset({(TimeoutFacts, "limit_seconds")})
 
 
 def check_numbers(value: object, place: str) -> None:
@@ -49,19 +49,14 @@ def check_numbers(value: object, place: str) -> None:
 
 def _check_fields(value: Any, place: str) -> None:
     cls: Any = type(value)
-    for name in _names(cls):
-        held = getattr(value, name)
+    for item in record_keys(cls):
+        held = item.get(value)
         if held is None or isinstance(held, str):
             continue
         if not isinstance(held, int | float):
-            check_numbers(held, f"{place}.{name}")
-        elif not -_MOST <= held <= _MOST and not ((cls, name) in _MAY_BE_ENDLESS and held == math.inf):
-            _check_number(held, f"{place}.{name}", math.inf if cls in _OWN_FIGURES else _MOST)
-
-
-@functools.cache
-def _names(cls: Any) -> tuple[str, ...]:
-    return tuple(item.name for item in dataclasses.fields(cls))
+            check_numbers(held, f"{place}.{item.key}")
+        elif not -_MOST <= held <= _MOST and not (item.attribute in _MAY_BE_ENDLESS and held == math.inf):
+            _check_number(held, f"{place}.{item.key}", math.inf if cls in _OWN_FIGURES else _MOST)
 
 
 def _check_number(value: float, place: str, most: float) -> None:

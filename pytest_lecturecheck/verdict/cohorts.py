@@ -50,7 +50,7 @@ def _other_ends(run: Run, speaker: Run) -> Iterator[str]:
 
 def end_text(run: Run) -> str:
     """Say in a word or two how a kernel ended (``aborted``)."""
-    if run.outcome is Outcome.DIED and run.evidence is not None and run.evidence.signal == _SIGABRT:
+    if run.outcome is Outcome.DIED and run.evidence is not None and run.evidence.exit.signal == _SIGABRT:
         return "aborted"
     return _ENDED.get(run.outcome, run.outcome.value)
 

@@ -79,16 +79,21 @@ def _excuse(found: Comparison, run: Run, budget: LectureBudget, tolerance: Toler
     cpu, then = run.measured(Metric.CPU), budget.metrics.get(Metric.CPU)
     if found.kind is not VerdictKind.OVER or found.metric is not Metric.WALL or cpu is None or then is None:
         return found
-    if run.load_average is None or run.machine is None or not then.seen or budget.metrics[Metric.WALL].hand_set:
+    if (
+        run.conditions.load_average is None
+        or run.machine is None
+        or not then.seen
+        or budget.metrics[Metric.WALL].hand_set
+    ):
         return found
-    is_crowded = run.load_average > _CROWDED_FACTOR * run.machine.core_count
+    is_crowded = run.conditions.load_average > _CROWDED_FACTOR * run.machine.core_count
     if not is_crowded or cpu.value > tolerance.limit_for(Metric.CPU, then.seen):
         return found
     wall = found.measured.value if found.measured is not None else 0.0
     shown, shown_limit = Metric.WALL.format_values_apart(wall, found.limit or 0.0)
     message = (
         f"wall time {shown}, limit {shown_limit}: not held against it, because other processes had the cores (load "
-        f"average {run.load_average:.1f} on {run.machine.core_count} cores) and the lecture's own CPU time, "
+        f"average {run.conditions.load_average:.1f} on {run.machine.core_count} cores) and the lecture's own CPU time, "
         f"{Metric.CPU.format_value(cpu.value)}, is as recorded"
     )
     return replace(found, kind=VerdictKind.NOT_MEASURED, message=message)
@@ -102,7 +107,7 @@ def is_comparable(run: Run, budget: LectureBudget, metric_budget: MetricBudget) 
     """
     if metric_budget.metric.unit is not Unit.SECONDS or metric_budget.hand_set:
         return True
-    if run.company:
+    if run.concurrent_lectures:
         return False
     if run.machine is None or budget.machine is None:
         return False

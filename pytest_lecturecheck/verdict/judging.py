@@ -170,8 +170,8 @@ def _time_notes(run: Run, budget: LectureBudget | None) -> Iterator[str]:
         return
     limited = [is_comparable(run, budget, item) for item in budget.metrics.values() if item.limit is not None]
     if not all(limited):
-        if run.company:
-            yield f"{SHARED_MACHINE}: {company_text(run.company)}"
+        if run.concurrent_lectures:
+            yield f"{SHARED_MACHINE}: {company_text(run.concurrent_lectures)}"
             return
         there = f"{budget.machine.cpu}, {budget.machine.core_count} cores" if budget.machine else "an unknown machine"
         yield f"time not compared: its limit was recorded on another class of machine ({there})"

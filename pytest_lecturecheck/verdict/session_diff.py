@@ -144,7 +144,9 @@ def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
         for metric in COMPARED:
             found = kept.run.measured(metric)
             if found is not None and (metric not in figures or found.value > figures[metric].value):
-                figures[metric] = SideValue(value=found.value, method=found.method, is_shared=bool(kept.run.company))
+                figures[metric] = SideValue(
+                    value=found.value, method=found.method, is_shared=bool(kept.run.concurrent_lectures)
+                )
     said = next((kept for kept in runs if kept.verdict.failed), runs[-1])
     return SideLecture(
         figures=figures, word=said.verdict.kind.value, machine=said.run.machine, software=said.run.software

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.made_records import changed, made_evidence
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.cell_run import CellError
@@ -13,7 +14,7 @@ from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import GIB, MIB
 
 # Memory as on a machine with 24 GiB, most of it free, and a small kernel.
-ROOMY = Evidence(
+ROOMY = made_evidence(
     cell_number=2,
     line=9,
     peak_footprint_bytes=63 * MIB,
@@ -34,7 +35,7 @@ ROOMY_LINES = (
 
 def raised(name, value="", **changes):
     changes.setdefault("error", CellError(name=name, value=value))
-    return replace(ROOMY, **changes)
+    return changed(ROOMY, **changes)
 
 
 def check(evidence, kind, headline):
@@ -271,7 +272,7 @@ ULIMIT_ADVICE = (
             ),
         ),
         (
-            replace(ROOMY, signal=6, stderr_tail=("terminate called after throwing an instance of 'std::bad_alloc'",)),
+            changed(ROOMY, signal=6, stderr_tail=("terminate called after throwing an instance of 'std::bad_alloc'",)),
             CauseKind.NATIVE_OUT_OF_MEMORY,
             (
                 "kernel aborted (SIGABRT) in code cell 2, line 9; a C++ allocation failed (std::bad_alloc)"
@@ -281,12 +282,12 @@ ULIMIT_ADVICE = (
     ],
 )
 def test_a_limit_of_ulimit_is_named(evidence, kind, headline):
-    limited = replace(evidence, ulimit_bytes=3 * GIB, ulimit_source="ulimit -v (RLIMIT_AS)")
+    limited = changed(evidence, ulimit_bytes=3 * GIB, ulimit_source="ulimit -v (RLIMIT_AS)")
     assert check(limited, kind, headline).advice == (ULIMIT_ADVICE,)
 
 
 def test_a_limit_of_ulimit_that_is_the_smallest_is_named_once():
-    evidence = replace(
+    evidence = changed(
         memory_error(""),
         peak_footprint_bytes=29 * GIB // 10,
         limit_memory_bytes=3 * GIB,
@@ -302,7 +303,7 @@ def test_a_limit_of_ulimit_that_is_the_smallest_is_named_once():
 
 
 def test_a_limit_of_ulimit_has_nothing_to_do_with_other_errors():
-    evidence = replace(raised("ValueError", "no"), ulimit_bytes=3 * GIB, ulimit_source="ulimit -v (RLIMIT_AS)")
+    evidence = changed(raised("ValueError", "no"), ulimit_bytes=3 * GIB, ulimit_source="ulimit -v (RLIMIT_AS)")
     check(evidence, CauseKind.CELL_ERROR, "ValueError: no (code cell 2, line 9)")
 
 
@@ -654,7 +655,7 @@ def test_a_gpu_that_cannot_be_set_up_is_a_hint_and_no_claim(name, value):
 
 # Time limits
 
-BUSY = replace(
+BUSY = changed(
     ROOMY,
     timeout_seconds=2.0,
     timeout_kind="cell",
@@ -728,18 +729,18 @@ BUSY = replace(
     ],
 )
 def test_time_limits_say_whose_and_what_the_kernel_was_doing(changes, kind, headline):
-    cause = check(replace(BUSY, **changes), kind, headline)
+    cause = check(changed(BUSY, **changes), kind, headline)
     assert cause.evidence == ROOMY_LINES
 
 
 def test_a_kernel_that_was_not_ready_in_time():
-    evidence = Evidence(
+    evidence = made_evidence(
         ready=False, timeout_seconds=60.0, timeout_kind="startup", signal=9, stderr_tail=("still here",)
     )
     cause = check(evidence, CauseKind.NEVER_READY, "kernel was not ready after 1 min 00 s")
     assert cause.evidence == ("stderr: still here",)
     assert cause.advice == ("--lecture-startup-timeout gives it longer",)
-    whole = replace(evidence, timeout_kind="lecture")
+    whole = changed(evidence, timeout_kind="lecture")
     cause = check(whole, CauseKind.NEVER_READY, "lecture timed out after 1 min 00 s, before its kernel was ready")
     assert cause.advice == ()
 
@@ -775,7 +776,7 @@ def test_a_kernel_that_was_not_ready_in_time():
     ],
 )
 def test_deaths_state_what_was_seen_and_claim_nothing_about_memory(changes, kind, headline):
-    cause = check(replace(ROOMY, stderr_tail=("last words",), **changes), kind, headline)
+    cause = check(changed(ROOMY, stderr_tail=("last words",), **changes), kind, headline)
     assert cause.evidence == (*ROOMY_LINES, "stderr: last words")
     assert cause.advice == ()
 
@@ -801,7 +802,7 @@ def test_deaths_state_what_was_seen_and_claim_nothing_about_memory(changes, kind
     ],
 )
 def test_signals_that_say_what_was_wrong(signal, headline, advice):
-    cause = diagnose(replace(ROOMY, signal=signal))
+    cause = diagnose(changed(ROOMY, signal=signal))
     assert (cause.headline, cause.advice) == (headline, (advice,))
 
 
@@ -810,9 +811,9 @@ WHO_KILLED = "the system's log (dmesg, journalctl -k) or the scheduler's says wh
 
 
 def test_a_kill_is_no_proof_of_exhausted_memory():
-    cause = check(replace(ROOMY, signal=9), CauseKind.KILLED, KILLED)
+    cause = check(changed(ROOMY, signal=9), CauseKind.KILLED, KILLED)
     assert cause.advice == (WHO_KILLED,)
-    full = replace(ROOMY, signal=9, last_footprint_bytes=23 * GIB)
+    full = changed(ROOMY, signal=9, last_footprint_bytes=23 * GIB)
     cause = check(full, CauseKind.KILLED, KILLED)
     assert cause.advice == ("memory was close to its limit at the last reading, so look there first", WHO_KILLED)
     assert "last reading 23 GiB, 0.02 s before the end was noticed" in cause.evidence
@@ -840,7 +841,7 @@ def test_a_kill_is_no_proof_of_exhausted_memory():
 )
 def test_an_abort_with_last_words_about_memory(stderr, text):
     cause = check(
-        replace(ROOMY, signal=6, stderr_tail=stderr),
+        changed(ROOMY, signal=6, stderr_tail=stderr),
         CauseKind.NATIVE_OUT_OF_MEMORY,
         f"kernel aborted (SIGABRT) in code cell 2, line 9; {text}",
     )
@@ -850,7 +851,7 @@ def test_an_abort_with_last_words_about_memory(stderr, text):
 
 @pytest.mark.parametrize("changes", [{"signal": 11}, {"exit_code": 1}])
 def test_words_about_memory_prove_nothing_for_other_ends(changes):
-    cause = diagnose(replace(ROOMY, stderr_tail=("std::bad_alloc",), **changes))
+    cause = diagnose(changed(ROOMY, stderr_tail=("std::bad_alloc",), **changes))
     assert cause.kind in {CauseKind.NATIVE_CRASH, CauseKind.EXITED}
     assert "memory" not in cause.headline
 
@@ -864,12 +865,12 @@ def test_words_about_memory_prove_nothing_for_other_ends(changes):
     ],
 )
 def test_a_kernel_that_died_at_its_start(changes, kind, headline):
-    cause = check(Evidence(ready=False, stderr_tail=("cannot load libexample.so.3",), **changes), kind, headline)
+    cause = check(made_evidence(ready=False, stderr_tail=("cannot load libexample.so.3",), **changes), kind, headline)
     assert cause.evidence == ("stderr: cannot load libexample.so.3",)
 
 
 def test_the_tail_of_stderr_is_bounded_and_clean():
-    noisy = Evidence(
+    noisy = made_evidence(
         signal=11, cell_number=1, stderr_tail=(*(f"line {number}" for number in range(50)), "", "\x1b]0;x\x07end")
     )
     assert diagnose(noisy).evidence == (*(f"stderr: line {number}" for number in range(39, 50)), "stderr: ]0;xend")
@@ -884,7 +885,7 @@ TEXTS = (
 
 @given(
     st.builds(
-        Evidence,
+        made_evidence,
         cell_number=st.none() | st.integers(1, 9),
         line=st.none() | st.integers(1, 99),
         source=TEXTS,

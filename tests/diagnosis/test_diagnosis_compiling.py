@@ -1,15 +1,13 @@
 """Time limits that compiling used up, and memory that was swapped meanwhile."""
 
-from dataclasses import replace
-
 import pytest
+from support.made_records import changed, made_evidence
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.device import CompileTimes
-from pytest_lecturecheck.model.evidence import Evidence
 
 MIB = 1024**2
-BASE = Evidence(
+BASE = made_evidence(
     cell_number=2,
     line=9,
     timeout_seconds=60.0,
@@ -88,7 +86,7 @@ def compiled(seconds, count=3, unfinished=0.0):
     ],
 )
 def test_compiling(more, text, advice):
-    cause = diagnose(replace(BASE, **more))
+    cause = diagnose(changed(BASE, **more))
     assert (cause.kind, cause.headline) == (CauseKind.TIMED_OUT_COMPILING, f"{WHO}{text}{SHARE}{STOPPED}")
     assert tuple(line for line in cause.advice if line) == advice
 
@@ -106,31 +104,31 @@ def test_compiling(more, text, advice):
     ],
 )
 def test_computing(more, text):
-    cause = diagnose(replace(BASE, **more))
+    cause = diagnose(changed(BASE, **more))
     assert (cause.kind, cause.headline) == (CauseKind.TIMED_OUT_COMPUTING, f"{WHO}{text}{STOPPED}")
 
 
 def test_compiling_without_the_cells_times():
-    evidence = replace(BASE, wall_seconds=None, cpu_seconds=None, compilation=compiled(41.0, 3, 30.0))
+    evidence = changed(BASE, wall_seconds=None, cpu_seconds=None, compilation=compiled(41.0, 3, 30.0))
     cause = diagnose(evidence)
     assert cause.headline == (
         f"{WHO}it was compiling: 4 programs, 41 s of 1 min 00 s, and still compiling when stopped{STOPPED}"
     )
-    little = diagnose(replace(evidence, compilation=compiled(2.0, 3, 1.0)))
+    little = diagnose(changed(evidence, compilation=compiled(2.0, 3, 1.0)))
     assert (little.kind, little.headline) == (CauseKind.TIMED_OUT, f"{WHO}it was compiling when stopped{STOPPED}")
 
 
 def test_a_compiler_that_takes_no_notice_of_the_interrupt_is_still_a_compiler():
-    evidence = replace(BASE, stopped_by_interrupt=False, compilation=compiled(41.0, 3, 30.0))
+    evidence = changed(BASE, stopped_by_interrupt=False, compilation=compiled(41.0, 3, 30.0))
     assert diagnose(evidence).kind is CauseKind.TIMED_OUT_COMPILING
-    computing = diagnose(replace(evidence, compilation=None))
+    computing = diagnose(changed(evidence, compilation=None))
     assert computing.kind is CauseKind.TIMED_OUT_UNINTERRUPTIBLE
 
 
 def test_the_stack_is_evidence():
-    cause = diagnose(replace(BASE, stack=JAX_STACK))
+    cause = diagnose(changed(BASE, stack=JAX_STACK))
     assert cause.evidence == tuple(f"stack: {frame}" for frame in (*JAX_STACK[:5], JAX_STACK[-1]))
-    cause = diagnose(replace(BASE, stack=("a\x1b.py:1 in f", " ")))
+    cause = diagnose(changed(BASE, stack=("a\x1b.py:1 in f", " ")))
     assert cause.evidence == ("stack: a.py:1 in f",)
 
 
@@ -145,7 +143,7 @@ def test_the_stack_is_evidence():
     ],
 )
 def test_swapping(more, text):
-    evidence = replace(BASE, cpu_seconds=6.0, compilation=compiled(41.0, 3, 30.0), **more)
+    evidence = changed(BASE, cpu_seconds=6.0, compilation=compiled(41.0, 3, 30.0), **more)
     cause = diagnose(evidence)
     assert cause.kind is CauseKind.TIMED_OUT_PAGING
     assert cause.headline == f"{WHO}it was waiting for memory pages {text} (CPU 10 % of the time){STOPPED}"
@@ -155,5 +153,5 @@ def test_swapping(more, text):
     "more", [{"swap_growth_bytes": 128 * MIB - 1}, {"cpu_seconds": 50.0, "swap_growth_bytes": 10**10}]
 )
 def test_no_swapping(more):
-    evidence = replace(BASE, **{"cpu_seconds": 6.0, **more})
+    evidence = changed(BASE, **{"cpu_seconds": 6.0, **more})
     assert diagnose(evidence).kind in {CauseKind.TIMED_OUT_WAITING, CauseKind.TIMED_OUT_COMPUTING}

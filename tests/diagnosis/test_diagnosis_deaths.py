@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.made_records import changed, made_evidence
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.cell_run import CellError
-from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope
+from pytest_lecturecheck.model.evidence import OomKill, OomScope
 from pytest_lecturecheck.units import GIB, MIB
 
-ROOMY = Evidence(
+ROOMY = made_evidence(
     cell_number=2,
     line=9,
     peak_footprint_bytes=63 * MIB,
@@ -30,7 +31,7 @@ ROOMY_LINES = (
     "last reading 61 MiB, 0.02 s before the end was noticed",
     "memory of the machine: available 20 GiB; limit 24 GiB, RAM; no swap",
 )
-KILLED = replace(ROOMY, signal=9)
+KILLED = changed(ROOMY, signal=9)
 V2 = "cgroup v2 /box/job memory.events oom_kill"
 BY_CAP = OomKill(scope=OomScope.CAP, before=0, after=1, limit_bytes=4 * GIB, where=V2)
 BY_CONTAINER = OomKill(scope=OomScope.CONTAINER, before=0, after=1, limit_bytes=512 * MIB, where=V2)
@@ -108,13 +109,13 @@ def check(evidence, kind, headline, *, evidence_lines=None, advice=None):
     ],
 )
 def test_a_counter_that_rose_says_whose_limit_it_was(kill, headline, line, advice):
-    evidence = replace(KILLED, oom_kills=(kill,))
+    evidence = changed(KILLED, oom_kills=(kill,))
     check(evidence, CauseKind.OOM_KILLED, headline, evidence_lines=(line, *ROOMY_LINES), advice=(advice,))
 
 
 def test_the_closest_limit_is_named():
     check(
-        replace(KILLED, oom_kills=(BY_MACHINE, BY_CONTAINER, BY_CAP)),
+        changed(KILLED, oom_kills=(BY_MACHINE, BY_CONTAINER, BY_CAP)),
         CauseKind.OOM_KILLED,
         "kernel was killed by the OOM killer in code cell 2, line 9: the memory cap of this run, 4 GiB, was reached",
         evidence_lines=(
@@ -127,7 +128,7 @@ def test_the_closest_limit_is_named():
 
 
 def test_the_cap_is_named_with_the_size_that_was_set():
-    evidence = replace(
+    evidence = changed(
         KILLED, oom_kills=(replace(BY_CAP, limit_bytes=None),), cap_bytes=3 * GIB, cap_method="cgroup v1"
     )
     check(
@@ -145,17 +146,17 @@ def test_the_cap_is_named_with_the_size_that_was_set():
 def test_a_kill_that_a_wrapper_reports_and_one_before_the_start():
     text = "the container's memory limit, 512 MiB, was reached"
     check(
-        replace(ROOMY, exit_code=137, oom_kills=(BY_CONTAINER,)),
+        changed(ROOMY, exit_code=137, oom_kills=(BY_CONTAINER,)),
         CauseKind.OOM_KILLED,
         f"kernel was killed by the OOM killer in code cell 2, line 9: {text}",
     )
     check(
-        Evidence(ready=False, signal=9, oom_kills=(BY_CONTAINER,)),
+        made_evidence(ready=False, signal=9, oom_kills=(BY_CONTAINER,)),
         CauseKind.OOM_KILLED,
         f"kernel was killed by the OOM killer before the kernel was ready: {text}",
     )
     check(
-        replace(KILLED, cell_number=None, line=None, oom_kills=(BY_CONTAINER,)),
+        changed(KILLED, cell_number=None, line=None, oom_kills=(BY_CONTAINER,)),
         CauseKind.OOM_KILLED,
         f"kernel was killed by the OOM killer while no cell was running: {text}",
     )
@@ -177,7 +178,7 @@ LOG_MACHINE = "Out of memory: Killed process 4321 (python) total-vm:9000kB"
     ],
 )
 def test_the_log_of_the_system_is_proof(kills, line, text):
-    cause = diagnose(replace(KILLED, oom_kills=kills, kernel_log=(line,)))
+    cause = diagnose(changed(KILLED, oom_kills=kills, kernel_log=(line,)))
     assert cause.kind is CauseKind.OOM_KILLED
     assert cause.headline == f"kernel was killed by the OOM killer in code cell 2, line 9: {text}"
     assert f"kernel log: {line}" in cause.evidence
@@ -186,7 +187,7 @@ def test_the_log_of_the_system_is_proof(kills, line, text):
 @pytest.mark.parametrize("kills", [(), (replace(BY_CONTAINER, before=1),)])
 def test_a_kill_without_a_record(kills):
     check(
-        replace(KILLED, oom_kills=kills),
+        changed(KILLED, oom_kills=kills),
         CauseKind.KILLED,
         "kernel was killed from outside (SIGKILL) in code cell 2, line 9; no record of memory shortage",
         advice=("the system's log (dmesg, journalctl -k) or the scheduler's says who killed it",),
@@ -203,7 +204,7 @@ def test_a_kill_without_a_record(kills):
 )
 def test_a_counter_makes_no_oom_kill_of_other_ends(changes, kind, headline):
     check(
-        replace(ROOMY, oom_kills=(BY_CONTAINER,), **changes),
+        changed(ROOMY, oom_kills=(BY_CONTAINER,), **changes),
         kind,
         headline,
         evidence_lines=(f"OOM kills counted 0 -> 1 ({V2})", *ROOMY_LINES),
@@ -213,13 +214,13 @@ def test_a_counter_makes_no_oom_kill_of_other_ends(changes, kind, headline):
 # Stopped by us
 
 
-CAPPED = replace(ROOMY, signal=9, stopped_at_cap=True, cap_bytes=4 * GIB, cap_method="watchdog")
+CAPPED = changed(ROOMY, signal=9, stopped_at_cap=True, cap_bytes=4 * GIB, cap_method="watchdog")
 CAP_LINE = "memory cap of this run 4 GiB, held by watchdog"
 
 
 def test_a_run_that_was_stopped_at_its_cap():
     check(
-        replace(CAPPED, peak_footprint_bytes=int(4.1 * GIB), oom_kills=(BY_MACHINE,)),
+        changed(CAPPED, peak_footprint_bytes=int(4.1 * GIB), oom_kills=(BY_MACHINE,)),
         CauseKind.STOPPED_AT_CAP,
         "stopped at the memory cap in code cell 2, line 9: its footprint rose to 4.1 GiB, the cap is 4 GiB",
         evidence_lines=(
@@ -231,7 +232,7 @@ def test_a_run_that_was_stopped_at_its_cap():
         advice=(MORE_CAP,),
     )
     check(
-        Evidence(ready=False, signal=9, stopped_at_cap=True, cap_bytes=4 * GIB),
+        made_evidence(ready=False, signal=9, stopped_at_cap=True, cap_bytes=4 * GIB),
         CauseKind.STOPPED_AT_CAP,
         "stopped at the memory cap before the kernel was ready: the cap is 4 GiB",
         evidence_lines=("memory cap of this run 4 GiB",),
@@ -240,7 +241,7 @@ def test_a_run_that_was_stopped_at_its_cap():
 
 def test_a_run_that_was_stopped_for_the_machines_sake():
     check(
-        replace(CAPPED, peak_footprint_bytes=3 * GIB, last_footprint_bytes=3 * GIB),
+        changed(CAPPED, peak_footprint_bytes=3 * GIB, last_footprint_bytes=3 * GIB),
         CauseKind.STOPPED_AT_CAP,
         (
             "stopped before the machine ran out of memory in code cell 2, line 9: "
@@ -317,14 +318,14 @@ SOURCE = "x = 1\nf(x)  # boom\n"
     ],
 )
 def test_a_crash_names_the_python_line_that_was_running(changes, headline, line):
-    cause = diagnose(replace(ROOMY, **({"signal": 11, "source": SOURCE} | changes)))
+    cause = diagnose(changed(ROOMY, **({"signal": 11, "source": SOURCE} | changes)))
     assert (cause.headline, cause.evidence[0]) == (headline, line)
     assert cause.evidence[1:4] == ROOMY_LINES
 
 
 @pytest.mark.parametrize("stderr", [CRASH[1:], (*CRASH[1:], CRASH[0]), ("Fatal Python error: x", "no frame"), ()])
 def test_frames_that_are_not_of_a_crash_say_nothing(stderr):
-    cause = diagnose(replace(ROOMY, signal=11, source=SOURCE, stderr_tail=stderr))
+    cause = diagnose(changed(ROOMY, signal=11, source=SOURCE, stderr_tail=stderr))
     assert cause.headline == "kernel crashed (SIGSEGV) in code cell 2, line 9"
     assert not any(line.startswith("running Python") for line in cause.evidence)
 
@@ -335,7 +336,7 @@ def test_an_abort_with_last_words_and_a_line():
         "F external/stream.cc:99] Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED",
         *IN_CELL,
     )
-    cause = diagnose(replace(ROOMY, signal=6, source=SOURCE, stderr_tail=stderr))
+    cause = diagnose(changed(ROOMY, signal=6, source=SOURCE, stderr_tail=stderr))
     assert cause.headline == (
         "kernel aborted (SIGABRT) in code cell 2, line 10; "
         "the native allocator reported an exhausted GPU pool, asked 2.68 GB (2.5 GiB)"
@@ -359,7 +360,7 @@ PLACE = "(code cell 2, line 9)"
 
 
 def raised(name, value, **changes):
-    return replace(ROOMY, error=CellError(name=name, value=value), **changes)
+    return changed(ROOMY, error=CellError(name=name, value=value), **changes)
 
 
 def test_a_spawned_child_that_lacks_what_the_notebook_defines():
@@ -397,14 +398,14 @@ def test_a_child_that_ended_is_not_the_kernel(name, value, how):
         advice=WITHOUT_WORKERS,
     )
     check(
-        replace(evidence, oom_kills=(BY_CONTAINER,)),
+        changed(evidence, oom_kills=(BY_CONTAINER,)),
         CauseKind.CHILD_OOM_KILLED,
         f"{short}: a child process was killed by the OOM killer, not the kernel {PLACE}: "
         "the container's memory limit, 512 MiB, was reached",
         advice=("fewer worker processes (n_jobs, max_workers) need less memory",),
     )
     check(
-        replace(evidence, oom_kills=(BY_MACHINE,)),
+        changed(evidence, oom_kills=(BY_MACHINE,)),
         CauseKind.CHILD_OOM_KILLED,
         f"{short}: a child process was probably killed by the OOM killer, not the kernel {PLACE}: "
         "the machine counted an OOM kill meanwhile",
@@ -448,7 +449,7 @@ def test_errors_that_say_nothing_of_a_child_that_was_ended(name, value):
 
 # Time limits
 
-SLOW = replace(
+SLOW = changed(
     ROOMY,
     timeout_seconds=2.0,
     timeout_kind="cell",
@@ -498,7 +499,7 @@ NOT_STOPPED = "; the kernel did not stop when interrupted and was killed"
 def test_a_busy_machine(changes, kind, doing):
     advice = ("run fewer lectures at once, or give them longer with --lecture-timeout S",)
     check(
-        replace(SLOW, **changes),
+        changed(SLOW, **changes),
         kind,
         f"{TIMED_OUT}{doing}{STOPPED}",
         evidence_lines=ROOMY_LINES,
@@ -524,7 +525,7 @@ NATIVE = ("most likely one long call of native code, which looks at no interrupt
 def test_a_cell_that_does_not_stop_when_interrupted(source, cpu_seconds, kind, advice):
     share = f"it was {'computing' if cpu_seconds else 'waiting'} (CPU {cpu_seconds * 50:.0f} % of the time)"
     check(
-        replace(SLOW, source=source, cpu_seconds=cpu_seconds, load_average=0.5, stopped_by_interrupt=False, signal=9),
+        changed(SLOW, source=source, cpu_seconds=cpu_seconds, load_average=0.5, stopped_by_interrupt=False, signal=9),
         kind or CauseKind.TIMED_OUT_UNINTERRUPTIBLE,
         f"{TIMED_OUT}{share}{NOT_STOPPED}",
         advice=advice,
@@ -532,7 +533,7 @@ def test_a_cell_that_does_not_stop_when_interrupted(source, cpu_seconds, kind, a
 
 
 def test_a_bare_except_is_no_matter_where_the_kernel_stopped():
-    evidence = replace(SLOW, source="try:\n    f()\nexcept:\n    pass", cpu_seconds=2.0)
+    evidence = changed(SLOW, source="try:\n    f()\nexcept:\n    pass", cpu_seconds=2.0)
     check(evidence, CauseKind.TIMED_OUT_COMPUTING, f"{TIMED_OUT}it was computing (CPU 100 % of the time){STOPPED}")
     assert diagnose(evidence).advice == ()
 
@@ -558,7 +559,7 @@ def test_a_bare_except_is_no_matter_where_the_kernel_stopped():
     ],
 )
 def test_a_pool_that_waits_for_a_worker_that_was_killed(kill, text):
-    evidence = replace(SLOW, cpu_seconds=0.0, load_average=0.5, oom_kills=(kill,))
+    evidence = changed(SLOW, cpu_seconds=0.0, load_average=0.5, oom_kills=(kill,))
     check(
         evidence,
         CauseKind.TIMED_OUT_WAITING,
@@ -569,7 +570,7 @@ def test_a_pool_that_waits_for_a_worker_that_was_killed(kill, text):
 
 def test_swapping():
     check(
-        replace(SLOW, major_faults_count=25_000),
+        changed(SLOW, major_faults_count=25_000),
         CauseKind.TIMED_OUT_PAGING,
         (
             f"{TIMED_OUT}it was waiting for memory pages to be read back, 25,000 major faults "
@@ -581,7 +582,7 @@ def test_swapping():
 
 # Shadowed modules
 
-SHADOWED = Evidence(ready=False, exit_code=1, shadowing_files=("queue.py", "random.py"))
+SHADOWED = made_evidence(ready=False, exit_code=1, shadowing_files=("queue.py", "random.py"))
 
 
 @pytest.mark.parametrize(
@@ -596,7 +597,7 @@ SHADOWED = Evidence(ready=False, exit_code=1, shadowing_files=("queue.py", "rand
 )
 def test_a_file_beside_the_lecture_that_the_kernel_stumbled_over(line):
     check(
-        replace(SHADOWED, stderr_tail=("Traceback (most recent call last):", line)),
+        changed(SHADOWED, stderr_tail=("Traceback (most recent call last):", line)),
         CauseKind.SHADOWED,
         "kernel died at start: random.py beside the lecture takes the place of the module random",
         evidence_lines=("stderr: Traceback (most recent call last):", f"stderr: {line.strip()}"),
@@ -609,7 +610,7 @@ def test_a_file_beside_the_lecture_that_the_kernel_stumbled_over(line):
 )
 def test_a_file_that_is_not_named_is_only_mentioned(line):
     check(
-        replace(SHADOWED, exit_code=3, stderr_tail=(line,)),
+        changed(SHADOWED, exit_code=3, stderr_tail=(line,)),
         CauseKind.DIED_AT_START,
         "kernel exited with code 3 before it was ready",
         evidence_lines=(
@@ -652,7 +653,7 @@ def test_another_error_in_such_a_file_is_no_matter_of_names():
 
 
 def test_a_cap_below_the_limit_of_the_machine_is_the_limit():
-    capped = replace(ROOMY, cap_bytes=4 * GIB, cap_method="cgroup v2", swap_bytes=8 * GIB)
+    capped = changed(ROOMY, cap_bytes=4 * GIB, cap_method="cgroup v2", swap_bytes=8 * GIB)
     huge = "Unable to allocate 5.00 GiB for an array with shape (5368709120,) and data type uint8"
     check(
         replace(capped, error=CellError(name="MemoryError", value=huge)),
@@ -666,7 +667,7 @@ def test_a_cap_below_the_limit_of_the_machine_is_the_limit():
         ),
     )
     check(
-        replace(capped, error=CellError(name="MemoryError", value=""), peak_footprint_bytes=int(3.9 * GIB)),
+        changed(capped, error=CellError(name="MemoryError", value=""), peak_footprint_bytes=int(3.9 * GIB)),
         CauseKind.MEMORY_EXHAUSTED,
         "MemoryError: memory climbed to 3.9 GiB, the limit is 4 GiB, the memory cap of this run (code cell 2, line 9)",
     )
@@ -680,7 +681,7 @@ def test_a_cap_below_the_limit_of_the_machine_is_the_limit():
 
 
 def test_a_container_limit_below_the_cap_is_the_limit():
-    evidence = replace(
+    evidence = changed(
         ROOMY,
         error=CellError(name="MemoryError", value=""),
         cap_bytes=4 * GIB,
@@ -706,7 +707,7 @@ SIZES = st.none() | st.integers(0, 2**50)
 
 @given(
     st.builds(
-        Evidence,
+        made_evidence,
         cell_number=st.none() | st.integers(1, 9),
         line=st.none() | st.integers(1, 99),
         source=TEXTS,
@@ -749,14 +750,14 @@ def test_whatever_was_observed_gives_printable_lines_and_no_kill_without_a_recor
         assert text.strip() == text
         assert text
     if cause.kind is CauseKind.OOM_KILLED:
-        assert evidence.kernel_log or any(kill.after > kill.before for kill in evidence.oom_kills)
+        assert evidence.memory.kernel_log or any(kill.after > kill.before for kill in evidence.memory.oom_kills)
 
 
 COMPLAINT = "Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED"
 
 
 def test_what_a_native_allocator_said_while_the_cell_ran_is_the_reason():
-    aborted = replace(ROOMY, signal=6, stderr_tail=("a word of an earlier cell", COMPLAINT), stderr_earlier_count=1)
+    aborted = changed(ROOMY, signal=6, stderr_tail=("a word of an earlier cell", COMPLAINT), stderr_earlier_count=1)
     check(
         aborted,
         CauseKind.NATIVE_OUT_OF_MEMORY,
@@ -768,7 +769,7 @@ def test_what_a_native_allocator_said_while_the_cell_ran_is_the_reason():
 
 
 def test_what_it_said_before_and_survived_is_told_and_not_taken_for_the_reason():
-    aborted = replace(ROOMY, signal=6, stderr_tail=(COMPLAINT, "a word of this cell"), stderr_earlier_count=1)
+    aborted = changed(ROOMY, signal=6, stderr_tail=(COMPLAINT, "a word of this cell"), stderr_earlier_count=1)
     check(
         aborted,
         CauseKind.NATIVE_CRASH,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.made_records import changed, made_evidence
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.device import AllocatorUsage, Device, DeviceHolder, DeviceUse, HolderKind
-from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.units import GIB, MIB
 
@@ -49,7 +49,7 @@ def read_case(case, lecture, **changes):
         ),
     )
     stderr = (own["stderr_tail"],) if "stderr_tail" in own else ()
-    return Evidence(
+    return made_evidence(
         lecture=lecture,
         cell_number=own.get("cell"),
         signal=own["signal"],
@@ -190,12 +190,12 @@ def foreign(used_mib, pid=4242, **changes):
     return holder(pid, used_mib, HolderKind.FOREIGN, **changes)
 
 
-ABORTED = Evidence(
+ABORTED = made_evidence(
     lecture="second.md", cell_number=7, line=120, signal=6, stderr_tail=(STDERR,), session_kernel_count=3
 )
-SILENT = replace(ABORTED, stderr_tail=())
+SILENT = changed(ABORTED, stderr_tail=())
 XLA_TEXT = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes."
-REFUSED = replace(SILENT, signal=None, error=CellError(name="XlaRuntimeError", value=XLA_TEXT.format(2684354560)))
+REFUSED = changed(SILENT, signal=None, error=CellError(name="XlaRuntimeError", value=XLA_TEXT.format(2684354560)))
 UNKNOWN_RISE = Measurement(metric=Metric.GPU_USED, value=0, high=900 * MIB, method=Method.BRACKET)
 DEFAULT_SHARE = "already held 11305 of 15360 MiB (74 %, JAX's default share)"
 WHEN_STARTED = "GPU preallocation race: when it started,"
@@ -207,7 +207,7 @@ GOT_REFUSED = f"was refused a request of 2.68 GB (2.5 GiB) {AT}"
 
 
 def raising(name, value, **changes):
-    return replace(REFUSED, error=CellError(name=name, value=value), **changes)
+    return changed(REFUSED, error=CellError(name=name, value=value), **changes)
 
 
 @pytest.mark.parametrize("evidence", [ABORTED, SILENT])
@@ -215,20 +215,20 @@ def test_a_set_share_that_is_too_large_for_three(evidence):
     set_share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.90", "COURSE": "1"}
     inferred = "its last words do not speak of memory; that it lacked some is concluded from the full card"
     check(
-        replace(evidence, devices=(card(1200, running(13824)),), environment=set_share),
+        changed(evidence, devices=(card(1200, running(13824)),), environment=set_share),
         CauseKind.PREALLOCATION_RACE,
         (
             f"{WHEN_STARTED} first.md already held 13824 of 15360 MiB (90 %, the share that the kernels are set to "
             f"reserve); second.md got 1200 MiB and aborted {AT}"
         ),
         lines=(
-            *(() if evidence.stderr_tail else (inferred,)),
+            *(() if evidence.exit.stderr_tail else (inferred,)),
             "first.md: its share is what a JAX process reserves, whatever it needs",
             "GPU 0 (fake-T4): 15360 MiB in all; in use: 3 MiB before the run, at most 15024 MiB while it lasted",
             "this run: 1200 MiB",
             "first.md (pid 101), running: 13824 MiB, there before this run's processes",
             "set for the kernel: XLA_PYTHON_CLIENT_MEM_FRACTION=0.90",
-            *(f"stderr: {line}" for line in evidence.stderr_tail),
+            *(f"stderr: {line}" for line in evidence.exit.stderr_tail),
         ),
         advice=(PREALLOCATE, f"or {THIRDS.format(', not 0.90')}", "or run GPU lectures one at a time"),
     )
@@ -272,8 +272,8 @@ def test_one_that_came_later_is_said_to_have_done_so():
         (replace(SILENT, devices=(card(0, before_mib=14000, used=UNKNOWN_RISE),)), "whether it had is not known"),
         (replace(SILENT, devices=(card(15000),)), "it had the card for itself"),
         (replace(SILENT, devices=(card(12000, running(11305)),)), "not at the same time"),
-        (replace(SILENT, signal=11, devices=(card(1200, running(13824)),)), "a crash is no abort"),
-        (replace(ABORTED, stderr_tail=("std::bad_alloc",), devices=(card(1200, running(13824)),)), "of the host"),
+        (changed(SILENT, signal=11, devices=(card(1200, running(13824)),)), "a crash is no abort"),
+        (changed(ABORTED, stderr_tail=("std::bad_alloc",), devices=(card(1200, running(13824)),)), "of the host"),
     ],
 )
 def test_without_a_case_against_others_it_is_the_plain_end_that_it_was(evidence, why):
@@ -300,7 +300,7 @@ def test_two_lectures_that_fill_the_card_together_are_no_race():
 def test_no_race_where_nothing_is_preallocated():
     off = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     check(
-        replace(REFUSED, devices=(card(3422, running(11305)),), environment=off),
+        changed(REFUSED, devices=(card(3422, running(11305)),), environment=off),
         CauseKind.DEVICE_OUT_OF_MEMORY,
         f"XLA out of memory: {ASKED} on the device; others held 11305 of 15360 MiB of GPU 0 (fake-T4){PLACE}",
         advice=(THIRDS.format(""), "or run GPU lectures one at a time"),
@@ -555,7 +555,7 @@ def test_the_share_is_worked_out_for_the_kernels_and_what_is_known_of_their_need
         library="JAX", device="cuda:0", live_bytes=0, peak_live_bytes=live_mib * MIB, limit_bytes=3 * GIB
     )
     use = card(3422, running(11305))
-    cause = diagnose(replace(REFUSED, devices=(use,), allocators=(figures,), session_kernel_count=kernels))
+    cause = diagnose(changed(REFUSED, devices=(use,), allocators=(figures,), session_kernel_count=kernels))
     assert cause.kind is CauseKind.PREALLOCATION_RACE
     assert len(cause.advice) == len(advice)
     assert all(want in (None, got) for want, got in zip(advice, cause.advice, strict=True))
@@ -638,7 +638,7 @@ def test_a_fragmented_pool_is_claimed_as_far_as_the_figures_go(changes, headline
 def test_figures_from_before_the_cell_prove_less():
     stderr = ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12600000000 bytes on GPU_0",)
     check(
-        replace(ABORTED, stderr_tail=stderr, devices=(H100,), allocators=(SPLIT,)),
+        changed(ABORTED, stderr_tail=stderr, devices=(H100,), allocators=(SPLIT,)),
         CauseKind.FRAGMENTED_POOL,
         (
             "fragmented GPU pool: live 52.0 GB, pool held 66.7 GB, request 12.6 GB, limit 67.6 GB: most likely "
@@ -648,7 +648,7 @@ def test_figures_from_before_the_cell_prove_less():
 
 
 def test_preallocation_turned_off_breaks_pools_more():
-    evidence = replace(
+    evidence = changed(
         BATCH, devices=(H100,), allocators=(SPLIT,), environment={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     )
     assert diagnose(evidence).advice == (
@@ -925,7 +925,7 @@ def test_what_a_lecture_raises_itself_is_no_claim(name, value):
 def test_last_words_about_the_driver(signal, ended, text, advice):
     stderr = ("W bfc.cc:1] ran Out of memory, this is not a failure", f"F0 event.cc:19] status: {text}")
     check(
-        replace(SILENT, signal=signal, stderr_tail=stderr, devices=(card(3422, running(11305)),)),
+        changed(SILENT, signal=signal, stderr_tail=stderr, devices=(card(3422, running(11305)),)),
         CauseKind.DRIVER_ERROR,
         f"GPU driver error: kernel {ended} in code cell 7, line 120; {text}",
         lines=tuple(f"stderr: {line}" for line in stderr),
@@ -942,12 +942,12 @@ def test_last_words_about_the_driver(signal, ended, text, advice):
     ],
 )
 def test_last_words_that_do_not_say_the_driver_ended_it(stderr, kind):
-    evidence = replace(SILENT, stderr_tail=stderr, devices=(card(3422, running(11305)) if kind else card(0),))
+    evidence = changed(SILENT, stderr_tail=stderr, devices=(card(3422, running(11305)) if kind else card(0),))
     assert diagnose(evidence).kind is (kind or CauseKind.NATIVE_CRASH)
 
 
 def test_a_kill_says_nothing_of_the_device():
-    evidence = replace(SILENT, signal=9, devices=(card(3422, running(11305)),))
+    evidence = changed(SILENT, signal=9, devices=(card(3422, running(11305)),))
     assert diagnose(evidence) == diagnose(replace(evidence, devices=()))
 
 
@@ -959,7 +959,7 @@ HOSTILE = "first\x1b[31m\n\N{RIGHT-TO-LEFT OVERRIDE}.md\udc80"
 def test_names_from_strangers_are_made_fit_for_one_line():
     use = card(3422, running(11305, lecture=HOSTILE))
     cause = diagnose(
-        replace(
+        changed(
             ABORTED,
             lecture="x" * 5000,
             devices=(replace(use, device=replace(use.device, name="T4\x1b]0;evil\x07")),),
@@ -1044,7 +1044,7 @@ ERRORS = st.sampled_from(
 
 @given(
     st.builds(
-        Evidence,
+        made_evidence,
         lecture=TEXTS,
         cell_number=st.none() | st.integers(1, 9),
         line=st.none() | st.integers(1, 99),

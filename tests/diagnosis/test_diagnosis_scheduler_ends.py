@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.made_records import changed, made_evidence
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.cell_run import CellError
-from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope, SchedulerFacts
+from pytest_lecturecheck.model.evidence import OomKill, OomScope
+from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.units import MIB
 
 STEP = SchedulerFacts(
@@ -20,17 +22,17 @@ STEP = SchedulerFacts(
     max_rss_bytes=85 * MIB,
     source="sacct",
 )
-KILLED = Evidence(cell_number=2, line=9, signal=9, scheduler=STEP)
+KILLED = made_evidence(cell_number=2, line=9, signal=9, scheduler=STEP)
 LINE = "Slurm step 812.3: state OUT_OF_MEMORY, exit 0:125, limit 300 MiB, MaxRSS 85 MiB (sacct)"
 
 
 def with_state(state, **changes):
-    return replace(KILLED, scheduler=replace(STEP, state=state), **changes)
+    return changed(KILLED, scheduler=replace(STEP, state=state), **changes)
 
 
 def test_a_step_over_its_memory():
     machine = OomKill(scope=OomScope.MACHINE, before=3, after=4, where="/proc/vmstat oom_kill")
-    cause = diagnose(replace(KILLED, oom_kills=(machine,)))
+    cause = diagnose(changed(KILLED, oom_kills=(machine,)))
     assert cause.kind is CauseKind.OOM_KILLED
     assert cause.headline == (
         "kernel was killed by the OOM killer in code cell 2, line 9: Slurm's memory limit of step 812.3, 300 MiB, was "
@@ -46,7 +48,7 @@ def test_a_step_over_its_memory():
 
 def test_a_step_over_its_memory_before_the_kernel_was_ready():
     bare = SchedulerFacts(name="Slurm", state="OUT_OF_MEMORY")
-    cause = diagnose(Evidence(signal=9, ready=False, scheduler=bare))
+    cause = diagnose(made_evidence(signal=9, ready=False, scheduler=bare))
     assert cause.headline == (
         "kernel was killed by the OOM killer before the kernel was ready: Slurm's memory limit of its step was reached"
     )
@@ -88,4 +90,4 @@ def test_what_we_stopped_ourselves_is_not_the_scheduler_s(state):
 
 def test_text_of_a_scheduler_is_made_fit_for_a_terminal():
     facts = replace(STEP, step="1\x1b[31m\n2")
-    assert diagnose(replace(KILLED, scheduler=facts)).evidence[0].startswith("Slurm step 1[31m 2: state")
+    assert diagnose(changed(KILLED, scheduler=facts)).evidence[0].startswith("Slurm step 1[31m 2: state")

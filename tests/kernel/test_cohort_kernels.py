@@ -179,7 +179,7 @@ def test_the_worst_end_speaks_for_all(run_cohort):
     assert [member.outcome for member in run.members] == [Outcome.FAILED, Outcome.DIED, Outcome.COMPLETED]
     assert run.outcome is Outcome.DIED
     assert run.speaker is run.members[1]
-    assert (run.evidence.exit_code, run.evidence.lecture) == (3, "1.md")
+    assert (run.evidence.exit.exit_code, run.evidence.lecture) == (3, "1.md")
 
 
 def test_every_kernel_knows_its_place_among_its_like(bench):
@@ -227,7 +227,7 @@ def test_two_real_kernels_that_exhaust_the_machine_together_cost_the_larger_one_
     jobs = [KernelJob(lecture=item, settings=DEFAULTS) for item in made]
     run = workbench.run_cohort(spec, jobs, name="mix", repeat=1, kernel_count=2)
     assert [member.outcome for member in run.members] == [Outcome.COMPLETED, Outcome.DIED]
-    assert run.evidence.stopped_at_cap
+    assert run.evidence.memory.stopped_at_cap
     cause = diagnose(run.evidence)
     assert cause.headline.startswith("stopped before the machine ran out of memory in code cell 2, line 200: ")
     assert "run fewer lectures at once" in cause.advice[0]

@@ -28,20 +28,20 @@ def test_a_lecture_that_leaves_its_group_is_still_held_to_its_cap(bench):
     run = bench.measure(FLIGHT, GREEDY, memory_cap_bytes=CAP)
     assert run.outcome is Outcome.DIED
     has_left = (run.cells[0].output_extract or "").strip() == "left"
-    kind = CauseKind.STOPPED_AT_CAP if has_left or run.cap_method == "watchdog" else CauseKind.OOM_KILLED
+    kind = CauseKind.STOPPED_AT_CAP if has_left or run.conditions.cap_method == "watchdog" else CauseKind.OOM_KILLED
     assert diagnose(run.evidence).kind is kind
 
 
 def test_a_lecture_at_its_cap_is_stopped_and_the_cap_is_named(bench):
     run = bench.measure("x = 1", GREEDY, memory_cap_bytes=CAP)
     assert run.outcome is Outcome.DIED
-    assert run.cap_bytes == CAP
+    assert run.conditions.cap_bytes == CAP
     cause = diagnose(run.evidence)
-    if run.cap_method == "watchdog":
+    if run.conditions.cap_method == "watchdog":
         assert cause.kind is CauseKind.STOPPED_AT_CAP
         assert cause.headline.startswith("stopped at the memory cap in code cell 2")
     else:
-        assert [kill.scope for kill in run.evidence.oom_kills] == [OomScope.CAP]
+        assert [kill.scope for kill in run.evidence.memory.oom_kills] == [OomScope.CAP]
         assert cause.headline == (
             "kernel was killed by the OOM killer in code cell 2, line 200: the memory cap of this run, 191 MiB, "
             "was reached"

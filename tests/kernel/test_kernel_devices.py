@@ -87,7 +87,7 @@ def test_the_compiler_is_seen_from_the_first_cell_on(bench):
     # On a CPU no allocator keeps figures.
     assert {cell.allocators for cell in run.cells} == {()}
     assert isinstance(run.reading(Metric.GPU_LIVE), Unavailable)
-    assert run.environment == TWO_DEVICES
+    assert run.conditions.environment == TWO_DEVICES
     assert run.findings == ()
 
 
@@ -113,16 +113,16 @@ def test_the_persistent_cache_is_told_apart(bench, tmp_path):
 def test_the_last_words_of_a_kernel_that_died(bench):
     run = bench.run_on_devices("import jax", f"{COMPILE}\nimport os\nos.abort()", environment={"JAX_PLATFORMS": "cpu"})
     assert run.outcome is Outcome.DIED
-    compilation = run.evidence.compilation
+    compilation = run.evidence.usage.compilation
     assert compilation.count > 0
     assert compilation.unfinished_seconds == 0
     assert run.cells[1].compilation.count == compilation.count
-    assert run.evidence.environment == {"JAX_PLATFORMS": "cpu"}
+    assert run.evidence.conditions.environment == {"JAX_PLATFORMS": "cpu"}
 
 
 def test_what_was_compiled_before_is_not_the_dying_cells(bench):
     run = bench.run_on_devices(COMPILE, "import os\nos._exit(3)", environment={"JAX_PLATFORMS": "cpu"})
-    assert run.evidence.compilation == CompileTimes(seconds=0.0)
+    assert run.evidence.usage.compilation == CompileTimes(seconds=0.0)
 
 
 LONG_COMPILE = """
@@ -143,17 +143,19 @@ def test_a_cell_that_compiles_until_its_time_is_over(bench):
         return bench.run_on_devices("import jax", LONG_COMPILE, timeout_seconds=seconds, environment=environment)
 
     def is_compiling(run):
-        return statuses(run)[0] == "ok" and run.evidence.compilation.seconds > run.evidence.timeout_seconds / 2
+        return (
+            statuses(run)[0] == "ok" and run.evidence.usage.compilation.seconds > run.evidence.timeout.limit_seconds / 2
+        )
 
     run = run_to_limit(run_with, is_compiling, 4.0)
     evidence = run.evidence
     assert (run.outcome, statuses(run)) == (Outcome.TIMED_OUT, ["ok", "timed out"])
     # Where the limit falls depends on the machine: tracing, lowering or the backend.
-    assert evidence.compilation.unfinished_seconds > 0
-    assert evidence.compilation.seconds > 1.0
-    assert evidence.stack[-1] == "code cell 2 line 8"
+    assert evidence.usage.compilation.unfinished_seconds > 0
+    assert evidence.usage.compilation.seconds > 1.0
+    assert evidence.timeout.stack[-1] == "code cell 2 line 8"
     assert evidence.line == 207
-    assert not any(frame.startswith(("/", "\\")) or sys.prefix in frame for frame in evidence.stack)
+    assert not any(frame.startswith(("/", "\\")) or sys.prefix in frame for frame in evidence.timeout.stack)
     cause = diagnose(evidence)
     assert cause.kind is CauseKind.TIMED_OUT_COMPILING
     assert ", and still compiling when stopped" in cause.headline
@@ -162,8 +164,8 @@ def test_a_cell_that_compiles_until_its_time_is_over(bench):
 def test_the_stack_of_a_kernel_that_does_not_answer(bench):
     # One call of C code that holds the interpreter's lock and looks at no interrupt.
     run = bench.run_on_devices("def slow():\n    return sum(range(10**12))\n\nslow()", timeout_seconds=3.0)
-    assert (run.outcome, run.evidence.stopped_by_interrupt) == (Outcome.TIMED_OUT, False)
-    assert run.evidence.stack == ("code cell 1 line 2 in slow", "code cell 1 line 4")
+    assert (run.outcome, run.evidence.timeout.stopped_by_interrupt) == (Outcome.TIMED_OUT, False)
+    assert run.evidence.timeout.stack == ("code cell 1 line 2 in slow", "code cell 1 line 4")
     assert run.evidence.line == 103
 
 
@@ -174,8 +176,8 @@ def test_a_signal_that_the_lecture_has_taken_is_left_to_it(bench, handler):
         "import time\ntime.sleep(30)",
         timeout_seconds=3.0,
     )
-    assert (run.outcome, run.evidence.stopped_by_interrupt) == (Outcome.TIMED_OUT, True)
-    assert run.evidence.stack == ()
+    assert (run.outcome, run.evidence.timeout.stopped_by_interrupt) == (Outcome.TIMED_OUT, True)
+    assert run.evidence.timeout.stack == ()
     assert "mine" not in run.cells[1].output_extract
 
 

@@ -18,8 +18,8 @@ def test_a_lecture_from_start_to_end(bench):
     assert run.outcome is Outcome.COMPLETED
     assert statuses(run) == ["ok", "ok", "empty"]
     assert run.cells[1].output_extract == "2\n"
-    assert (run.findings, run.evidence, run.kernel_name) == ((), None, "python3")
-    assert run.startup_seconds > 0
+    assert (run.findings, run.evidence, run.launch.kernel_name) == ((), None, "python3")
+    assert run.launch.startup_seconds > 0
     assert run.software.python.startswith(f"CPython {sys.version_info.major}.{sys.version_info.minor}.")
 
 
@@ -102,13 +102,13 @@ def test_stdin_of_the_kernel_is_empty(bench):
 def test_a_kernel_that_exits_by_itself(bench):
     run = bench.run("x = 1", "import os\nos._exit(3)", "y = 2")
     assert (run.outcome, statuses(run)) == (Outcome.DIED, ["ok", "died", "not run"])
-    assert (run.evidence.exit_code, run.evidence.signal, run.evidence.cell_number) == (3, None, 2)
+    assert (run.evidence.exit.exit_code, run.evidence.exit.signal, run.evidence.cell_number) == (3, None, 2)
     assert run.evidence.source == "import os\nos._exit(3)"
 
 
 def test_a_kernel_that_is_killed(bench):
     run = bench.run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
-    assert (run.outcome, run.evidence.exit_code, run.evidence.signal) == (Outcome.DIED, None, signal.SIGKILL)
+    assert (run.outcome, run.evidence.exit.exit_code, run.evidence.exit.signal) == (Outcome.DIED, None, signal.SIGKILL)
 
 
 def test_the_last_words_of_an_abort(bench):
@@ -119,9 +119,9 @@ def test_the_last_words_of_an_abort(bench):
         os.abort()
         """
     )
-    assert (run.outcome, run.evidence.signal) == (Outcome.DIED, signal.SIGABRT)
-    assert "pool exhausted: asked 2.5 GiB" in run.evidence.stderr_tail
-    assert "Fatal Python error: Aborted" in run.evidence.stderr_tail
+    assert (run.outcome, run.evidence.exit.signal) == (Outcome.DIED, signal.SIGABRT)
+    assert "pool exhausted: asked 2.5 GiB" in run.evidence.exit.stderr_tail
+    assert "Fatal Python error: Aborted" in run.evidence.exit.stderr_tail
 
 
 def test_a_kernel_that_dies_after_its_last_cell_is_noticed(bench):
@@ -136,14 +136,14 @@ def test_a_kernel_that_dies_after_its_last_cell_is_noticed(bench):
         """,
     )
     assert run.outcome is Outcome.DIED
-    assert run.evidence.exit_code == 5
+    assert run.evidence.exit.exit_code == 5
 
 
 def test_a_cell_over_its_time_is_interrupted(bench):
     run = bench.run("", "while True:\n    pass", "y = 2", timeout_seconds=3.0)
     assert (run.outcome, statuses(run)) == (Outcome.TIMED_OUT, ["empty", "timed out", "not run"])
-    evidence = run.evidence
-    assert (evidence.timeout_kind, evidence.timeout_seconds, evidence.stopped_by_interrupt) == ("cell", 3.0, True)
+    timeout = run.evidence.timeout
+    assert (timeout.kind, timeout.limit_seconds, timeout.stopped_by_interrupt) == ("cell", 3.0, True)
 
 
 def test_a_cell_that_does_not_stop_is_killed(bench):
@@ -159,7 +159,7 @@ def test_a_cell_that_does_not_stop_is_killed(bench):
         """,
         timeout_seconds=3.0,
     )
-    assert (run.outcome, run.evidence.stopped_by_interrupt) == (Outcome.TIMED_OUT, False)
+    assert (run.outcome, run.evidence.timeout.stopped_by_interrupt) == (Outcome.TIMED_OUT, False)
 
 
 def test_a_lecture_over_its_time(bench):
@@ -171,7 +171,7 @@ def test_a_lecture_over_its_time(bench):
 
     # The kernel's start counts, however long that takes here.
     run = run_to_limit(run_with, lambda run: run.outcome is not Outcome.NOT_STARTED, 3.0)
-    assert (run.outcome, run.evidence.timeout_kind, run.evidence.timeout_seconds) == (
+    assert (run.outcome, run.evidence.timeout.kind, run.evidence.timeout.limit_seconds) == (
         Outcome.TIMED_OUT,
         "lecture",
         given[-1],
@@ -236,8 +236,8 @@ def test_a_kernel_that_ends_before_it_is_ready(bench, tmp_path, monkeypatch):
     place = kernelspec(tmp_path, "ends", sys.executable, "-c", code, "{connection_file}")
     monkeypatch.setenv("JUPYTER_PATH", str(place))
     run = bench.run("x = 1", kernel_name="ends")
-    assert (run.outcome, run.evidence.ready, run.evidence.exit_code) == (Outcome.NOT_STARTED, False, 3)
-    assert run.evidence.stderr_tail == ("cannot load libexample.so.3",)
+    assert (run.outcome, run.evidence.exit.ready, run.evidence.exit.exit_code) == (Outcome.NOT_STARTED, False, 3)
+    assert run.evidence.exit.stderr_tail == ("cannot load libexample.so.3",)
 
 
 def test_a_kernel_that_is_never_ready(bench, tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_kernel_that_is_never_ready(bench, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", str(place))
     run = bench.run("x = 1", kernel_name="waits", startup_timeout_seconds=1.0)
     assert (run.outcome, run.reason) == (Outcome.NOT_STARTED, "the kernel was not ready after 1 s")
-    assert (run.evidence.timeout_kind, run.evidence.timeout_seconds) == ("startup", 1.0)
+    assert (run.evidence.timeout.kind, run.evidence.timeout.limit_seconds) == ("startup", 1.0)
 
 
 def test_nothing_to_run_starts_no_kernel(bench):

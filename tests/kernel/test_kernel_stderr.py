@@ -76,7 +76,7 @@ def test_lines_of_earlier_cells_are_told_from_those_of_the_one_that_died(bench):
         "import os\nos.write(2, b'survived this\\n' * 3)",
         "import os\nos.write(2, b'last words\\n')\nos.abort()",
     )
-    lines, earlier = run.evidence.stderr_tail, run.evidence.stderr_earlier_count
+    lines, earlier = run.evidence.exit.stderr_tail, run.evidence.exit.stderr_earlier_count
     assert lines[:3] == ("survived this",) * 3
     assert earlier == 3
-    assert run.evidence.last_words[0] == "last words"
+    assert run.evidence.exit.cell_stderr[0] == "last words"

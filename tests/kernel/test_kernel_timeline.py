@@ -49,7 +49,7 @@ def test_a_kernel_that_dies_leaves_its_memory_over_time(bench):
     assert run.outcome is Outcome.DIED
     moments = [sample.seconds for sample in run.timeline]
     assert moments == sorted(moments)
-    assert moments[0] < run.startup_seconds
+    assert moments[0] < run.launch.startup_seconds
     first, dying, never = run.cells
     held = [item for item in run.timeline if first.started_seconds <= item.seconds <= first.ended_seconds]
     assert max(item.footprint_bytes for item in held) > 96 << 20

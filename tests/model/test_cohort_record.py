@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.made_records import made_evidence, made_run
 
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.cohort import CohortSpec, PeakOfSum, repeat_lecture
@@ -13,7 +14,7 @@ from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceSample,
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.verdict import Policy, judge
 from pytest_lecturecheck.verdict.cohorts import judge_members
 
@@ -27,7 +28,7 @@ def measured(metric, value, method=Method.EXACT, **more):
 def run(*readings, outcome=Outcome.COMPLETED, lecture="a.md", **more):
     more = {"cells": (CELL,), "started": "2026-01-01T00:00:00+00:00", **more}
     by_metric = {item.metric: item for item in readings}
-    return Run(lecture=lecture, platform="linux-x86_64-cpu", outcome=outcome, readings=by_metric, **more)
+    return made_run(lecture=lecture, platform="linux-x86_64-cpu", outcome=outcome, readings=by_metric, **more)
 
 
 def join(*members, together=None, wall=2.0, starts=None):
@@ -187,7 +188,9 @@ def test_the_skew_is_between_kernels_that_started():
 
 
 def test_a_verdict_counts_the_kernels_and_tells_of_the_others():
-    dead = run(outcome=Outcome.DIED, evidence=Evidence(exit_code=3, cell_number=1, lecture="kernel 1 of 3 of a.md"))
+    dead = run(
+        outcome=Outcome.DIED, evidence=made_evidence(exit_code=3, cell_number=1, lecture="kernel 1 of 3 of a.md")
+    )
     failed = run(outcome=Outcome.NOT_STARTED, reason="no such kernel", cells=())
     cohort = join(dead, failed, run())
     verdict = judge_members(judge(cohort, None, Policy()), cohort)

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.made_records import made_evidence, made_run
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.failure_memory import (
     RERUN_ADVICE,
@@ -25,7 +26,7 @@ CASE = Path(__file__).parent.parent / "cases" / "F07-fail-fast-fail-once"
 SUBJECT = ("intro.md", "", "linux-x86_64-cpu")
 FAILED = Verdict(kind=VerdictKind.FAILED, failed=True, headline="code cell 1 raised ValueError", notes=("a note",))
 PASSED = Verdict(kind=VerdictKind.WITHIN, failed=False, headline="within")
-RUN = Run(
+RUN = made_run(
     lecture="intro.md",
     platform="linux-x86_64-cpu",
     outcome=Outcome.FAILED,
@@ -66,7 +67,7 @@ def test_a_ci_job_is_known_by_the_variable_that_all_services_set(environ, expect
 
 
 def test_a_failure_is_said_again_as_a_failure():
-    said = repeat_verdict(FAILED, RUN.started)
+    said = repeat_verdict(FAILED, RUN.launch.started)
     assert said == Verdict(
         kind=VerdictKind.FAILED_BEFORE,
         failed=True,
@@ -80,7 +81,7 @@ def test_a_failure_is_said_again_as_a_failure():
 def test_the_next_session_recalls_what_this_one_noted(rootdir):
     memory(rootdir).note([FAILURE], "k1")
     known = memory(rootdir).recall(SUBJECT, "k1")
-    assert known == Entry(run=RUN, verdict=repeat_verdict(FAILED, RUN.started))
+    assert known == Entry(run=RUN, verdict=repeat_verdict(FAILED, RUN.launch.started))
     assert memory(rootdir).recall(SUBJECT, "k2") is None
     assert memory(rootdir).recall(("other.md", "", "linux-x86_64-cpu"), "k1") is None
 
@@ -112,7 +113,7 @@ def test_a_failure_said_again_neither_clears_nor_renews(rootdir):
     memory(rootdir).note([FAILURE], "k1")
     again = memory(rootdir)
     again.note([again.recall(SUBJECT, "k1")], "")
-    assert memory(rootdir).recall(SUBJECT, "k1").run.started == RUN.started
+    assert memory(rootdir).recall(SUBJECT, "k1").run.launch.started == RUN.launch.started
 
 
 def test_of_several_runs_the_failing_one_is_remembered(rootdir):
@@ -152,7 +153,7 @@ def test_other_failures_are_not(outcome):
 )
 def test_deaths_that_others_are_the_cause_of_are_not_remembered(kind):
     verdict = Verdict(kind=VerdictKind.DIED, failed=True, headline="died", cause=Cause(kind=kind, headline="died"))
-    died = replace(RUN, outcome=Outcome.DIED, evidence=Evidence(cell_number=1, signal=6))
+    died = replace(RUN, outcome=Outcome.DIED, evidence=made_evidence(cell_number=1, signal=6))
     assert not is_worth_remembering(Entry(run=died, verdict=verdict))
     own = replace(verdict, cause=Cause(kind=CauseKind.NATIVE_CRASH, headline="died"))
     assert is_worth_remembering(Entry(run=died, verdict=own))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from support.made_cohorts import aborted, cohort, entry_of, kernel
 from support.made_entries import GIB, MIB, cell, run_of, within
+from support.made_records import changed
 
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.evidence import Evidence
@@ -163,7 +164,7 @@ def test_the_place_of_a_bad_end_is_in_the_lecture_that_had_it():
 def test_lectures_are_counted_once_and_cohorts_apart():
     alone = within("a.md")
     twice = [replace(alone, run=replace(alone.run, repeat=repeat)) for repeat in (1, 2)]
-    member = replace(alone.run, company=())
+    member = changed(alone.run, company=())
     both = replace(alone, run=replace(alone.run, variant="c=2", members=(member, member)))
     mix = replace(alone, run=replace(alone.run, variant="mix", members=(member, replace(member, lecture="b.md"))))
     lost = replace(alone, run=replace(alone.run, variant="c=3", outcome=Outcome.NOT_STARTED))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.hostile import HOSTILE, MARKUP, UNSAFE, hostile_entry
 from support.made_entries import GIB, MACHINE, MIB, died, failed, over, quiet_ones, session, within
 from support.made_html import on_gpu, page_of, pictured, structure_of, timeline, with_timeline
+from support.made_records import changed
 
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.timeline import thin
@@ -174,7 +175,7 @@ def test_the_outcome_in_one_sentence(entries, sentence):
 
 def test_when_it_was_measured():
     entries = [
-        replace(within(), run=replace(within().run, started=f"2026-11-29T1{hour}:30:05+00:00")) for hour in (9, 8)
+        replace(within(), run=changed(within().run, started=f"2026-11-29T1{hour}:30:05+00:00")) for hour in (9, 8)
     ]
     assert '<time datetime="2026-11-29T18:30:05+00:00">2026-11-29 18:30 UTC</time>' in page_of(entries)
 

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from support.made_records import made_evidence, made_run
 
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileSummary
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind, judge_profiled
@@ -27,7 +28,7 @@ def cell(number, **more):
 
 def run_of(**more):
     cells = (cell(1), cell(2), cell(3))
-    return Run(**{"lecture": "a.md", "platform": "here", "outcome": Outcome.COMPLETED, "cells": cells, **more})
+    return made_run(**{"lecture": "a.md", "platform": "here", "outcome": Outcome.COMPLETED, "cells": cells, **more})
 
 
 def comparison(metric, kind, number):
@@ -101,5 +102,5 @@ def test_a_run_in_which_no_trace_was_had_does_not_say_that_cells_were_traced():
 
 
 def test_a_traced_run_that_ends_badly_fails():
-    verdict = judge_profiled(replace(run_of(is_profiled=True), outcome=Outcome.DIED, evidence=Evidence(signal=11)))
+    verdict = judge_profiled(replace(run_of(is_profiled=True), outcome=Outcome.DIED, evidence=made_evidence(signal=11)))
     assert (verdict.kind, verdict.failed) == (VerdictKind.DIED, True)

@@ -3,12 +3,12 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
+from support.made_records import changed, made_evidence, made_run
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.model.evidence import Evidence
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.store import failures
 from pytest_lecturecheck.store.failures import (
     MOST_KEPT,
@@ -22,7 +22,7 @@ from pytest_lecturecheck.store.runs import StoredRun
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 PLATFORM = "linux-x86_64-cpu"
-RUN = Run(
+RUN = made_run(
     lecture="intro.md",
     platform=PLATFORM,
     outcome=Outcome.TIMED_OUT,
@@ -30,7 +30,7 @@ RUN = Run(
         CellRun(number=1, index=0, line=3, status=CellStatus.OK, output_extract="a page of text"),
         CellRun(number=2, index=1, line=9, status=CellStatus.TIMED_OUT, output_extract="step 1"),
     ),
-    evidence=Evidence(cell_number=2, line=9, source="while True: pass", timeout_seconds=3.0, timeout_kind="cell"),
+    evidence=made_evidence(cell_number=2, line=9, source="while True: pass", timeout_seconds=3.0, timeout_kind="cell"),
     started="2026-11-29T18:30:05+00:00",
 )
 VERDICT = Verdict(
@@ -42,7 +42,7 @@ VERDICT = Verdict(
 
 
 def failure(lecture="intro.md", key="k1", **run):
-    return RememberedFailure(key=key, stored=StoredRun(run=replace(RUN, lecture=lecture, **run), verdict=VERDICT))
+    return RememberedFailure(key=key, stored=StoredRun(run=changed(RUN, lecture=lecture, **run), verdict=VERDICT))
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_later_failure_takes_the_place_of_an_earlier_one(path):
     change(path, add=[failure(key="k1")])
     change(path, add=[failure(key="k2", started="2026-11-30T08:00:00+00:00")])
     (only,) = read_failures(path).values()
-    assert (only.key, only.stored.run.started) == ("k2", "2026-11-30T08:00:00+00:00")
+    assert (only.key, only.stored.run.launch.started) == ("k2", "2026-11-30T08:00:00+00:00")
 
 
 def test_platforms_and_variants_do_not_share_a_failure(path):

@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.budget_samples import entries
+from support.made_records import changed, made_evidence, made_run
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.device import Device, DeviceUse
-from pytest_lecturecheck.model.evidence import Evidence, SchedulerFacts
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.model.timeline import MemorySample
+from pytest_lecturecheck.store.record_layout import RECORD_LAYOUTS
 from pytest_lecturecheck.store.runs import (
     StoredRun,
     budget_from_dict,
@@ -51,7 +53,7 @@ CELL = CellRun(
     started_seconds=0.5,
     ended_seconds=0.75,
 )
-RUN = Run(
+RUN = made_run(
     lecture="intro/étude.md",
     platform="linux-x86_64-cpu",
     outcome=Outcome.DIED,
@@ -59,7 +61,7 @@ RUN = Run(
     cells=(CELL,),
     readings={FOOTPRINT: MEASURED},
     findings=(Finding(kind=FindingKind.SHELL, message="!wget failed", cell_number=1, fails_when_strict=True),),
-    evidence=Evidence(cell_number=1, signal=9, timeout_seconds=float("inf")),
+    evidence=made_evidence(cell_number=1, signal=9, timeout_seconds=float("inf")),
     machine=Machine(system="Linux", architecture="arm64", cpu="M", core_count=8, ram_bytes=2**34, accelerators=("T4",)),
     software=Software(python="3.12", packages={"numpy": "2.1.0"}, blas=("openblas",)),
     startup_seconds=0.5,
@@ -126,7 +128,7 @@ def _any_run(texts, numbers):
     )
     findings = st.builds(Finding, kind=st.sampled_from(FindingKind), message=texts, line=st.none() | st.integers())
     evidence = st.builds(
-        Evidence,
+        made_evidence,
         source=texts,
         error=st.none() | errors,
         signal=st.none() | st.integers(),
@@ -135,7 +137,7 @@ def _any_run(texts, numbers):
     )
     software = st.builds(Software, python=texts, packages=st.dictionaries(texts, texts, max_size=2))
     return st.builds(
-        Run,
+        made_run,
         lecture=texts,
         platform=texts,
         outcome=st.sampled_from(Outcome),
@@ -181,6 +183,22 @@ def test_whatever_a_lecture_prints_can_be_sent(run):
     assert run_to_dict(loads(text).run) == plain
 
 
+def test_records_of_the_flat_model_are_read_and_written_byte_for_byte():
+    """Written by the version before evidence and runs held nested values; every attribute is set in the first one."""
+    text = (Path(__file__).parent / "stored" / "records-before-nesting.json").read_text("utf-8")
+    stored = json.loads(text)
+    assert [set(record_layout) for record_layout in RECORD_LAYOUTS.values()] == [
+        set(stored["runs"][0]["evidence"]),
+        set(stored["runs"][0]) - {"schema"},
+    ]
+    again = {
+        "runs": [run_to_dict(run_from_dict(plain)) for plain in stored["runs"]],
+        "verdict": verdict_to_dict(verdict_from_dict(stored["verdict"])),
+        "budget": budget_to_dict(budget_from_dict(stored["budget"])),
+    }
+    assert json.dumps(again, indent=1) + "\n" == text
+
+
 def test_a_run_with_everything_survives():
     assert run_from_dict(json.loads(json.dumps(run_to_dict(RUN)))) == RUN
 
@@ -220,7 +238,7 @@ def test_numbers_of_numpy_and_of_others_become_plain_ones():
 
 def test_what_no_record_holds_is_refused():
     with pytest.raises(TypeError) as caught:
-        run_to_dict(replace(RUN, started=dt.time(12)))
+        run_to_dict(changed(RUN, started=dt.time(12)))
     assert str(caught.value) == "time datetime.time(12, 0) cannot be kept in a record"
 
 

@@ -18,6 +18,7 @@ from support.made_entries import (
     failed,
     over,
 )
+from support.made_records import changed
 
 HOSTILE = "\x1b[31m\x9b2J\x1b]0;t\x07\x00]]><script>alert(1)</script>\u202e|`\r\n\ud800" + "long " * 500
 
@@ -40,7 +41,7 @@ def hostile_entry(text):
         metric: replace(found, source=text) for metric, found in run.readings.items() if isinstance(found, Measurement)
     }
     cause = replace(entry.verdict.cause, headline=text, evidence=(text,), advice=(text,))
-    run = replace(
+    run = changed(
         run,
         variant=text,
         platform=text,

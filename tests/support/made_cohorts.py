@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from pytest_lecturecheck.model.cohort import CohortSpec, PeakOfSum
 from pytest_lecturecheck.model.cohort_record import join_runs
-from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.verdict import VerdictKind
 from support.made_entries import MIB, cell, run_of, verdict
+from support.made_records import made_evidence
 
 
 def kernel(lecture="a.md", outcome=Outcome.COMPLETED, start=0.0, peak=500, **more):
@@ -18,7 +18,7 @@ def kernel(lecture="a.md", outcome=Outcome.COMPLETED, start=0.0, peak=500, **mor
 
 
 def aborted(lecture="a.md"):
-    return kernel(lecture, Outcome.DIED, evidence=Evidence(signal=6, cell_number=1))
+    return kernel(lecture, Outcome.DIED, evidence=made_evidence(signal=6, cell_number=1))
 
 
 def entry_of(run, kind=VerdictKind.WITHIN):

@@ -13,12 +13,13 @@ from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.model.platform import Machine, Software
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown_report import render_markdown
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
+from support.made_records import made_evidence, made_run
 
 GOLDEN = Path(__file__).parents[1] / "report" / "golden"
 MIB = 1024**2
@@ -88,7 +89,7 @@ def run_of(lecture, cells, outcome=Outcome.COMPLETED, **rest):
         readings[Metric.PEAK_FOOTPRINT] = max(peaks, key=lambda item: item.value)
         readings[Metric.WALL] = replace(measured[0].measured(Metric.WALL), value=walls)
     values = {"platform": "linux-x86_64-cpu", "readings": readings, "machine": MACHINE, **rest}
-    return Run(lecture=lecture, outcome=outcome, cells=tuple(cells), **values)
+    return made_run(lecture=lecture, outcome=outcome, cells=tuple(cells), **values)
 
 
 def budget_of(lecture, limit, seen, wall=30.0, heaviest=()):
@@ -211,7 +212,7 @@ def failed(lecture="lectures/bang.md", source=SOURCE, traceback=TRACEBACK):
 def timed_out():
     source = "while True:\n    try:\n        pass\n    except BaseException:\n        pass\n"
     cells = [cell(1, 5, 60, 8, 0.1), cell(2, 9, 60, 0, 2.5, CellStatus.TIMED_OUT)]
-    evidence = Evidence(cell_number=2, line=9, source=source, timeout_seconds=2.0, timeout_kind="cell")
+    evidence = made_evidence(cell_number=2, line=9, source=source, timeout_seconds=2.0, timeout_kind="cell")
     cause = Cause(
         kind=CauseKind.TIMED_OUT_COMPUTING,
         headline="code cell 2, line 9, timed out after 2 s",
@@ -223,7 +224,7 @@ def timed_out():
 
 def died():
     cells = [cell(1, None, 60, 8, 0.1), cell(2, None, 900, 840, 2.5, CellStatus.DIED)]
-    evidence = Evidence(cell_number=2, source="import jax\nx = jax.numpy.ones(10**9)", signal=6)
+    evidence = made_evidence(cell_number=2, source="import jax\nx = jax.numpy.ones(10**9)", signal=6)
     cause = Cause(
         kind=CauseKind.NATIVE_CRASH,
         headline="kernel aborted (SIGABRT) in code cell 2",

@@ -9,7 +9,6 @@ from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs
 from pytest_lecturecheck.model.device import AllocatorUsage, Device, DeviceSample, DeviceUse
-from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.model.timeline import MemorySample
@@ -17,6 +16,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.verdict import VerdictKind
 from support.made_entries import GIB, MACHINE, MIB, died, failed, over, over_by_time, verdict, within
+from support.made_records import changed, made_evidence
 
 _SAME_ON_EVERY_PAGE = (
     (re.compile(r"<style>.*?</style>", re.DOTALL), "<style></style>"),
@@ -46,7 +46,7 @@ def with_timeline(entry, count=400, peak=900, **rest):
         replace(cell, started_seconds=position * span, ended_seconds=(position + 0.9) * span)
         for position, cell in enumerate(entry.run.cells)
     )
-    return replace(entry, run=replace(entry.run, timeline=samples, cells=cells, cap_bytes=2 * GIB, **rest))
+    return replace(entry, run=changed(entry.run, timeline=samples, cells=cells, cap_bytes=2 * GIB, **rest))
 
 
 def on_gpu():
@@ -79,10 +79,10 @@ def at_once(count=3, *, ends=(), lectures=("lectures/nuts.md",), samples=240):
     kernels = []
     for number in range(1, count + 1):
         entry = with_timeline(within(lectures[(number - 1) % len(lectures)]), samples - 20 * number % 60, 300 * number)
-        run = replace(entry.run, first_cell_seconds=0.2 * (number - 1), cap_bytes=None)
+        run = changed(entry.run, first_cell_seconds=0.2 * (number - 1), cap_bytes=None)
         if number in ends:
             cell = run.cells[-1]
-            evidence = Evidence(cell_number=cell.number, line=cell.line, source="x = 1", signal=6)
+            evidence = made_evidence(cell_number=cell.number, line=cell.line, source="x = 1", signal=6)
             dead = replace(cell, status=CellStatus.DIED, ended_seconds=None)
             run = replace(run, outcome=Outcome.DIED, evidence=evidence, cells=(*run.cells[:-1], dead))
         kernels.append(run)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.made_records import changed, made_evidence, made_run
 
 from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
@@ -14,7 +15,7 @@ from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.units import GIB, MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 
@@ -43,7 +44,7 @@ def cell(number, *readings):
 def run(*readings, cells=None, **changes):
     if cells is None:
         cells = (cell(1), cell(2, *(item for item in readings if isinstance(item, Measurement))))
-    return Run(
+    return made_run(
         **(
             {
                 "lecture": "a.md",
@@ -435,10 +436,10 @@ def test_an_end_without_evidence_gives_its_reason(outcome, kind, failed):
 
 
 def test_the_runners_own_words_stand_where_nothing_was_observed():
-    evidence = Evidence(ready=False)
+    evidence = made_evidence(ready=False)
     unclear = run(outcome=Outcome.NOT_STARTED, reason="the kernel answered in no known protocol", evidence=evidence)
     assert judge(unclear, None, DEFAULT).headline == "the kernel answered in no known protocol"
-    clear = replace(unclear, evidence=replace(evidence, exit_code=3))
+    clear = replace(unclear, evidence=changed(evidence, exit_code=3))
     assert judge(clear, None, DEFAULT).headline == "kernel exited with code 3 before it was ready"
 
 

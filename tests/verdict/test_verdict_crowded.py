@@ -1,11 +1,12 @@
 from dataclasses import replace
 
 import pytest
+from support.made_records import changed, made_run
 
 from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 
 MACHINE = Machine(system="Linux", architecture="x86_64", cpu="CPU", core_count=2, ram_bytes=2**34)
@@ -21,7 +22,7 @@ BUDGET = LectureBudget(
 
 def run(*, wall, cpu, load):
     figures = {Metric.WALL: wall, Metric.CPU: cpu}
-    return Run(
+    return made_run(
         lecture="a.md",
         platform="linux-x86_64-cpu",
         outcome=Outcome.COMPLETED,
@@ -70,5 +71,5 @@ def test_a_limit_set_by_hand_is_a_limit():
     ],
 )
 def test_a_shared_machine_is_told_with_who_shared_it(company, named):
-    verdict = judge(replace(run(wall=30.0, cpu=4.5, load=0.1), company=company), BUDGET, Policy())
+    verdict = judge(changed(run(wall=30.0, cpu=4.5, load=0.1), company=company), BUDGET, Policy())
     assert verdict.notes == (f"shared machine: time not compared, because other lectures ran beside it: {named}",)

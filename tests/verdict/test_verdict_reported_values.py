@@ -5,13 +5,13 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.made_records import made_evidence, made_run
 
 from pytest_lecturecheck.budget.limits import LectureBudget, MetricBudget, ReportedValueBudget
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.reported_value import ReportedValue
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.units import MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 
@@ -28,7 +28,7 @@ def run(*cells, outcome=Outcome.COMPLETED, peak_mib=None, **more):
     readings = {}
     if peak_mib is not None:
         readings[PEAK] = Measurement(metric=PEAK, value=peak_mib * MIB, method=Method.EXACT)
-    return Run(lecture="a.md", platform="linux", outcome=outcome, cells=cells, readings=readings, **more)
+    return made_run(lecture="a.md", platform="linux", outcome=outcome, cells=cells, readings=readings, **more)
 
 
 def reported(value, name="speedup", unit=""):
@@ -188,7 +188,7 @@ def test_after_a_bad_end_only_what_was_exceeded_is_said():
     made = run(
         cell(1, ReportedValue(name="speedup", value=1.0)),
         outcome=Outcome.DIED,
-        evidence=Evidence(cell_number=2, signal=11),
+        evidence=made_evidence(cell_number=2, signal=11),
     )
     verdict = judge(
         made,

@@ -20,7 +20,7 @@ _HALVES: Final = "compute that batch in halves, join the results along the batch
 def advise_on_race(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterator[str]:
     """Advise lectures that run at once on how to share a card."""
     either = ""
-    if not is_without_preallocation(evidence.environment):
+    if not is_without_preallocation(evidence.conditions.environment):
         yield "set XLA_PYTHON_CLIENT_PREALLOCATE=false for the kernels: each then takes memory when it needs it"
         either = "or "
     count, total = _kernel_count(evidence, use), total_bytes(use)
@@ -39,7 +39,7 @@ def advise_on_race(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterat
         yield f"run at most {at_once} GPU lectures at a time" if at_once > 1 else _RUN_IN_TURN
         return
     if fraction > 0:
-        instead = f", not {old:.2f}" if (old := set_fraction(evidence.environment)) is not None else ""
+        instead = f", not {old:.2f}" if (old := set_fraction(evidence.conditions.environment)) is not None else ""
         yield (
             f"{either}XLA_PYTHON_CLIENT_MEM_FRACTION={fraction:.2f}{instead}: {count} kernels with "
             f"{mebibytes(fraction * total)} each, and {mebibytes(CONTEXT_BYTES)} for the CUDA context of each, "
@@ -51,7 +51,7 @@ def advise_on_race(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterat
 
 def _kernel_count(evidence: Evidence, use: DeviceUse) -> int:
     """Give how many kernels share the card: as many as the session may run, or as were seen."""
-    return max(evidence.session_kernel_count or 1, len(others_of(use, HolderKind.RUNNING_LECTURE)) + 1)
+    return max(evidence.host.session_kernel_count or 1, len(others_of(use, HolderKind.RUNNING_LECTURE)) + 1)
 
 
 def _need_bytes(evidence: Evidence, end: DeviceEnd) -> int | None:
@@ -97,5 +97,5 @@ def advise_on_fragments(evidence: Evidence, library: str) -> Iterator[str]:
     yield "release cached blocks between batches: delete arrays that are not needed, and jax.clear_caches()"
     yield _HALVES
     yield "or TF_GPU_ALLOCATOR=cuda_malloc_async, an allocator that breaks into pieces less"
-    if is_without_preallocation(evidence.environment):
+    if is_without_preallocation(evidence.conditions.environment):
         yield "a pool that was preallocated breaks into pieces less: XLA_PYTHON_CLIENT_PREALLOCATE=false is set here"

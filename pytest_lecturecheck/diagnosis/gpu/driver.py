@@ -93,9 +93,9 @@ def find_driver_error(evidence: Evidence) -> Cause | None:
     """Recognise failures of the GPU's driver or runtime, raised as an error or told in a kernel's last words."""
     if evidence.error is not None:
         return _raised(evidence)
-    if evidence.signal not in _SIGNALS:
+    if evidence.exit.signal not in _SIGNALS:
         return None
-    lines = [line[:_READ_LENGTH] for line in evidence.stderr_tail]
+    lines = [line[:_READ_LENGTH] for line in evidence.exit.stderr_tail]
     matches = ((number, line, _ENDS_PROCESS.search(line)) for number, line in enumerate(lines))
     found = [(number, line[match.start() :]) for number, line, match in matches if match is not None]
     # What comes last decides: allocators also speak of memory that they could do without.
@@ -104,7 +104,7 @@ def find_driver_error(evidence: Evidence) -> Cause | None:
     text = one_line(found[-1][1], _LONGEST_TEXT)
     return Cause(
         kind=CauseKind.DRIVER_ERROR,
-        headline=f"GPU driver error: kernel {_SIGNALS[evidence.signal]}{within(at_crash(evidence))}; {text}",
+        headline=f"GPU driver error: kernel {_SIGNALS[evidence.exit.signal]}{within(at_crash(evidence))}; {text}",
         evidence=(*crash_lines(evidence), *all_lines(evidence)),
         advice=_advice(text),
     )

@@ -67,9 +67,9 @@ def read_end(evidence: Evidence) -> DeviceEnd | None:
             return DeviceEnd(request=request) if request.place is not MemoryPlace.HOST else None
         unusable = means_device_not_usable(evidence.error.name, evidence.error.value)
         return DeviceEnd(is_unusable=True) if unusable else None
-    if evidence.signal != _SIGABRT:
+    if evidence.exit.signal != _SIGABRT:
         return None
-    request = parse_stderr(evidence.last_words)
+    request = parse_stderr(evidence.exit.cell_stderr)
     if request is not None and request.place is MemoryPlace.HOST:
         return None
     return DeviceEnd(request=request, is_abort=True)

@@ -85,7 +85,7 @@ def device_lines(evidence: Evidence, uses: tuple[DeviceUse, ...]) -> Iterator[st
         yield from _holder_lines(use)
     for figures in evidence.allocators:
         yield allocator_line(figures)
-    yield from setting_lines(evidence.environment)
+    yield from setting_lines(evidence.conditions.environment)
 
 
 def _device_line(use: DeviceUse) -> str:

@@ -78,7 +78,7 @@ def is_default_share(size_bytes: int, use: DeviceUse) -> bool:
 
 def is_set_share(size_bytes: int, use: DeviceUse, evidence: Evidence) -> bool:
     """Tell whether so much is what the kernels are set to reserve."""
-    fraction, held = set_fraction(evidence.environment), share(size_bytes, use)
+    fraction, held = set_fraction(evidence.conditions.environment), share(size_bytes, use)
     return fraction is not None and held is not None and abs(held - fraction) <= _NEAR_FRACTION
 
 
@@ -173,7 +173,9 @@ def _nameless(use: DeviceUse, end: DeviceEnd) -> Iterable[HeldMemory]:
 
 def _find_race(evidence: Evidence, use: DeviceUse) -> HeldMemory | None:
     """Find one holder with most of the card, as a preallocation has it, beside which this run got only the rest."""
-    running = () if is_without_preallocation(evidence.environment) else others_of(use, HolderKind.RUNNING_LECTURE)
+    running = (
+        () if is_without_preallocation(evidence.conditions.environment) else others_of(use, HolderKind.RUNNING_LECTURE)
+    )
     foreign = (
         holder
         for holder in others_of(use, HolderKind.FOREIGN)
@@ -224,7 +226,7 @@ def _had_full_share(evidence: Evidence) -> bool:
     totals = [total for use in evidence.devices if (total := total_bytes(use)) is not None]
     if not jax or not totals:
         return False
-    full = _FULL_SHARE * (set_fraction(evidence.environment) or DEFAULT_FRACTION) * min(totals)
+    full = _FULL_SHARE * (set_fraction(evidence.conditions.environment) or DEFAULT_FRACTION) * min(totals)
     return all(_pool(figures) >= full for figures in jax)
 
 

@@ -234,7 +234,7 @@ def _advice(evidence: Evidence, end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> 
 def _advise_on_limit(evidence: Evidence, end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> Iterator[str]:
     """Point to the part of the card that JAX leaves alone by default, where the request would fit into it."""
     totals = [total for use in uses if (total := total_bytes(use)) is not None]
-    if len(totals) != 1 or end.size_bytes is None or set_fraction(evidence.environment) is not None:
+    if len(totals) != 1 or end.size_bytes is None or set_fraction(evidence.conditions.environment) is not None:
         return
     total = totals[0]
     for figures in evidence.allocators:

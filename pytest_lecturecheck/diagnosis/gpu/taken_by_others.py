@@ -134,7 +134,7 @@ def _first_lines(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> Ite
 def _is_usual_share(evidence: Evidence, holding: HeldMemory) -> bool:
     held, use = holding.held_bytes, holding.use
     return is_set_share(held, use, evidence) or (
-        set_fraction(evidence.environment) is None and is_default_share(held, use)
+        set_fraction(evidence.conditions.environment) is None and is_default_share(held, use)
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchOrder, ProcessEnd
-from pytest_lecturecheck.model.evidence import SchedulerFacts
+from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 

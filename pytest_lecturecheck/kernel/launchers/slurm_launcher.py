@@ -24,8 +24,8 @@ from pytest_lecturecheck.kernel.launchers import node_entry as at_node
 from pytest_lecturecheck.kernel.launchers import slurm_format as words
 from pytest_lecturecheck.kernel.launchers import srun_parent_watch as tether
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, LaunchOrder, ProcessEnd
-from pytest_lecturecheck.model.evidence import SchedulerFacts
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
+from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
 _NAME: Final = "Slurm"
 _TERM_SECONDS: Final = 10.0

@@ -23,7 +23,7 @@ from pytest_lecturecheck.kernel.process.launch import Kernel, KernelNeed, start_
 from pytest_lecturecheck.kernel.process.scope import start_scope
 from pytest_lecturecheck.kernel.process.teardown import Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan
-from pytest_lecturecheck.model.evidence import OomKill
+from pytest_lecturecheck.model.evidence import KernelExit, OomKill
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE, DeviceProbe, Probe
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT
@@ -79,26 +79,15 @@ class KernelSession:
         return self.kernel.provisioner.ended.done()
 
     @property
-    def exit_facts(self) -> dict[str, Any]:
-        """Give how the process ended and its last words, by the names that evidence has for them."""
+    def exit(self) -> KernelExit:
+        """Return how the process ended, with the last lines of its stderr."""
         end = self.kernel.provisioner.end
-        return {
-            "exit_code": end.exit_code,
-            "signal": end.signal,
-            "stderr_tail": self.kernel.provisioner.stderr_tail,
-            "stderr_earlier_count": self.kernel.provisioner.stderr_earlier_count,
-        }
-
-    @property
-    def cap_facts(self) -> dict[str, Any]:
-        """Give the cap and what it did, by the names that evidence has for them."""
-        if self.cap is None:
-            return {}
-        return {
-            "cap_bytes": self.cap.limit_bytes,
-            "cap_method": self.cap.method,
-            "stopped_at_cap": self.stopped_at_cap,
-        }
+        return KernelExit(
+            exit_code=end.exit_code,
+            signal=end.signal,
+            stderr_tail=self.kernel.provisioner.stderr_tail,
+            stderr_earlier_count=self.kernel.provisioner.stderr_earlier_count,
+        )
 
     @property
     def lost_a_port(self) -> bool:
@@ -182,13 +171,13 @@ class KernelSession:
     def _bad_end(self, *, has_left: bool) -> str:
         if not has_left:
             return f"the exit handlers of the kernel did not end within {_EXIT_SECONDS:g} s; it was killed"
-        facts = self.exit_facts
+        end = self.exit
         if text := self.kernel.provisioner.end.text:
             return text
-        if facts["signal"] is not None:
-            return f"the kernel was ended by signal {facts['signal']} after the last cell, while its exit handlers ran"
-        if facts["exit_code"]:
-            return f"the kernel ended with exit code {facts['exit_code']} after the last cell"
+        if end.signal is not None:
+            return f"the kernel was ended by signal {end.signal} after the last cell, while its exit handlers ran"
+        if end.exit_code:
+            return f"the kernel ended with exit code {end.exit_code} after the last cell"
         return ""
 
     async def tear_down(self, ports: Ports) -> tuple[Leftover, ...]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import zmq.asyncio
 
@@ -22,7 +22,14 @@ from pytest_lecturecheck.kernel.process.shadowing_files import find_shadowing_fi
 from pytest_lecturecheck.kernel.process.teardown import interrupt
 from pytest_lecturecheck.kernel.run.barrier import BarrierSlot
 from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
-from pytest_lecturecheck.kernel.run.evidence_builder import cell_facts, machine_facts, ulimit_facts
+from pytest_lecturecheck.kernel.run.evidence_builder import (
+    cell_usage,
+    host_facts,
+    machine_memory,
+    with_cap,
+    with_cell_memory,
+    with_kernel_memory,
+)
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession, launch
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.observations import (
@@ -38,12 +45,13 @@ from pytest_lecturecheck.kernel.run.profiler import Profiler
 from pytest_lecturecheck.kernel.run.queueing import Queueing
 from pytest_lecturecheck.kernel.run.scheduler_step import JobStep, look_at_step, scheduler_findings
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.evidence import Evidence, KernelExit, TimeoutFacts
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell, Lecture
 from pytest_lecturecheck.model.metric import Metric, Reading
 from pytest_lecturecheck.model.probe import CellReadings
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import LaunchFacts, Outcome, Run
+from pytest_lecturecheck.model.run_conditions import RunConditions
 
 _INTERRUPT_GRACE_SECONDS: Final = 5.0
 _PROGRESS_SECONDS: Final = 0.5
@@ -66,9 +74,9 @@ async def run_lecture(
         machine=plan.machine,
         findings=plan.lecture.findings,
         outcome=Outcome.COMPLETED,
-        started=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         repeat=plan.repeat,
-        environment=dict(plan.environment),
+        launch=LaunchFacts(started=dt.datetime.now(dt.UTC).isoformat(timespec="seconds")),
+        conditions=RunConditions(environment=dict(plan.environment)),
         is_profiled=plan.tracing is not None,
     )
     if not plan.lecture.has_work:
@@ -97,10 +105,8 @@ def _idle_status(cell: Cell) -> CellStatus:
     return CellStatus.NOT_RUN if cell.source.strip() else CellStatus.EMPTY
 
 
-def _cell_run(cell: Cell, status: CellStatus, **more: Any) -> CellRun:
-    return CellRun(
-        number=cell.number, index=cell.index, line=cell.line, opening_line=cell.opening_line, status=status, **more
-    )
+def _cell_run(cell: Cell, status: CellStatus) -> CellRun:
+    return CellRun(number=cell.number, index=cell.index, line=cell.line, opening_line=cell.opening_line, status=status)
 
 
 class _LectureRun:
@@ -154,14 +160,16 @@ class _LectureRun:
         except TimeoutError:
             kind = "startup" if limit == self.startup_timeout else "lecture"
             record = self._not_started(f"the kernel was not ready after {limit:g} s")
-            evidence = record.evidence or Evidence(ready=False)
-            return replace(record, evidence=replace(evidence, timeout_seconds=limit, timeout_kind=kind))
+            evidence = record.evidence or Evidence(exit=KernelExit(ready=False))
+            return replace(record, evidence=replace(evidence, timeout=TimeoutFacts(limit_seconds=limit, kind=kind)))
         self.record = replace(
             self.record,
-            startup_seconds=self.clock() - self.begun,
-            kernel_name=attached.kernel.spec_name,
-            cap_bytes=attached.cap.limit_bytes if attached.cap is not None else None,
-            cap_method=attached.cap.method if attached.cap is not None else "",
+            launch=replace(
+                self.record.launch,
+                startup_seconds=self.clock() - self.begun,
+                kernel_name=attached.kernel.spec_name,
+            ),
+            conditions=with_cap(self.record.conditions, attached.cap),
         )
         if not attached.has_agent and attached.kernel.language == "python":
             message = "the agent could not be installed in the kernel; shell lines and threads are not seen"
@@ -216,7 +224,10 @@ class _LectureRun:
         return max(0.0, self.total_timeout - (self.clock() - self.begun))
 
     def _not_started(self, reason: str) -> Run:
-        evidence = replace(self._evidence(None), ready=False) if self.attached is not None else None
+        evidence = None
+        if self.attached is not None:
+            evidence = self._evidence(None)
+            evidence = replace(evidence, exit=replace(evidence.exit, ready=False))
         return replace(self.record, outcome=Outcome.NOT_STARTED, reason=reason, evidence=evidence)
 
     # -- cells --------------------------------------------------------------------------------------------------------
@@ -262,12 +273,13 @@ class _LectureRun:
             return self._judge_cell(attached, cell, request.reply, measured)
         if attached.has_ended:
             seen = self.devices.take_last_words(cell.number, attached.last_words(), attached.request_count)
-            result = _cell_run(cell, CellStatus.DIED, **_figures(measured, seen, attached))
+            result = _measured_cell(cell, CellStatus.DIED, measured, seen, attached)
             return result, (Outcome.DIED, self._evidence(cell, measured, seen))
         evidence, seen = await self._time_out(attached, cell, request, measured)
-        result = _cell_run(cell, CellStatus.TIMED_OUT, **_figures(measured, seen, attached))
+        result = _measured_cell(cell, CellStatus.TIMED_OUT, measured, seen, attached)
         kind, seconds = ("lecture", self.total_timeout) if total_left < self.timeout else ("cell", self.timeout)
-        return result, (Outcome.TIMED_OUT, replace(evidence, timeout_seconds=seconds, timeout_kind=kind))
+        timeout = replace(evidence.timeout, limit_seconds=seconds, kind=kind)
+        return result, (Outcome.TIMED_OUT, replace(evidence, timeout=timeout))
 
     async def _time_out(
         self, attached: KernelSession, cell: Cell, request: Request, measured: CellReadings
@@ -277,7 +289,8 @@ class _LectureRun:
         seen = self.devices.read_last_words(words, attached.request_count)
         stack = await attached.stack(cell.number)
         stopped = await self._stop_cell(attached, request)
-        evidence = replace(self._evidence(cell, measured, seen), stopped_by_interrupt=stopped, stack=stack.frames)
+        timeout = TimeoutFacts(stopped_by_interrupt=stopped, stack=stack.frames)
+        evidence = replace(self._evidence(cell, measured, seen), timeout=timeout)
         if cell.line is not None and stack.cell_line is not None and stack.cell_line <= cell.source.count("\n") + 1:
             evidence = replace(evidence, line=cell.line + stack.cell_line - 1)
         if stopped:
@@ -313,7 +326,7 @@ class _LectureRun:
                 status = CellStatus.EXPECTED_ERROR
             elif self.plan.settings.allow_errors:
                 status = CellStatus.ALLOWED_ERROR
-        result = _cell_run(cell, status, error=error, figures=figures, **_figures(measured, seen, attached))
+        result = replace(_measured_cell(cell, status, measured, seen, attached), error=error, figures=figures)
         if status is not CellStatus.FAILED:
             return result, None
         evidence = replace(self._evidence(cell, measured, seen), error=error, line=line_of_error(cell, error))
@@ -323,26 +336,23 @@ class _LectureRun:
         self, cell: Cell | None, measured: CellReadings | None = None, seen: CellDevices | None = None
     ) -> Evidence:
         attached = self.attached
-        snapshot = attached.probe.snapshot() if attached is not None else None
-        evidence = Evidence(
-            **cell_facts(cell, measured, seen, self.cells),
-            **machine_facts(self.plan.machine, self.ports, snapshot),
-            **ulimit_facts(self.ports, attached),
-            shadowing_files=find_shadowing_files(self._folder()),
-            devices=self.devices.snapshot(),
-            environment=dict(self.plan.environment),
+        memory = machine_memory(self.plan.machine, self.ports)
+        if attached is not None:
+            memory = with_kernel_memory(memory, self.ports, attached, self.monotonic)
+        conditions = RunConditions(environment=dict(self.plan.environment), load_average=self.ports.read_load_average())
+        return Evidence(
             lecture=self.plan.shown_name,
-            session_kernel_count=self.plan.kernel_count,
-        )
-        if attached is None:
-            return evidence
-        kernel_log = self.ports.read_kernel_log([attached.kernel.pid], self.monotonic) if attached.has_ended else ()
-        return replace(
-            evidence,
-            oom_kills=attached.oom_kills(self.ports),
-            kernel_log=kernel_log,
-            **attached.cap_facts,
-            **attached.exit_facts,
+            cell_number=cell.number if cell is not None else None,
+            line=cell.line if cell is not None else None,
+            source=cell.source if cell is not None else "",
+            exit=attached.exit if attached is not None else KernelExit(),
+            usage=cell_usage(measured, seen),
+            memory=with_cell_memory(memory, measured, self.cells),
+            devices=self.devices.snapshot(),
+            allocators=seen.allocators if seen is not None else (),
+            host=host_facts(self.plan),
+            conditions=with_cap(conditions, attached.cap if attached is not None else None),
+            shadowing_files=find_shadowing_files(self._folder()),
         )
 
     # -- end ----------------------------------------------------------------------------------------------------------
@@ -357,7 +367,8 @@ class _LectureRun:
         software, bad_end = await attached.leave()
         if bad_end:
             self.findings.append(Finding(kind=FindingKind.KERNEL, message=bad_end, fails_when_strict=True))
-        return replace(self.record, software=software, load_average=self.ports.read_load_average())
+        conditions = replace(self.record.conditions, load_average=self.ports.read_load_average())
+        return replace(self.record, software=software, conditions=conditions)
 
     def _leave_seat(self) -> None:
         if self.seat is not None:
@@ -411,11 +422,14 @@ class _LectureRun:
         )
 
 
-def _figures(measured: CellReadings, seen: CellDevices, attached: KernelSession) -> dict[str, Any]:
-    return {
-        "readings": {**measured.readings, **seen.readings},
-        "allocators": seen.allocators,
-        "compilation": seen.compilation,
-        "start_footprint_bytes": measured.start_footprint_bytes,
-        "output_extract": attached.client.text.text,
-    }
+def _measured_cell(
+    cell: Cell, status: CellStatus, measured: CellReadings, seen: CellDevices, attached: KernelSession
+) -> CellRun:
+    return replace(
+        _cell_run(cell, status),
+        readings={**measured.readings, **seen.readings},
+        allocators=seen.allocators,
+        compilation=seen.compilation,
+        start_footprint_bytes=measured.start_footprint_bytes,
+        output_extract=attached.client.text.text,
+    )

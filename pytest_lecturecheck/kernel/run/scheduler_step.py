@@ -9,10 +9,10 @@ from typing import Final
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.process.launch import Kernel
-from pytest_lecturecheck.model.evidence import SchedulerFacts
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.units import format_size
 
 _DISAGREEMENT_FRACTION: Final = 0.25
@@ -35,12 +35,13 @@ class JobStep:
 
     def added_to(self, record: Run) -> Run:
         """Give the record with this in it, and in its evidence."""
-        evidence = replace(record.evidence, scheduler=self.facts) if record.evidence is not None else None
+        evidence = record.evidence
+        if evidence is not None:
+            evidence = replace(evidence, conditions=replace(evidence.conditions, scheduler=self.facts))
         return replace(
             record,
-            launcher=self.launcher,
-            queued_seconds=self.queued_seconds,
-            scheduler=self.facts,
+            launch=replace(record.launch, launcher=self.launcher, queued_seconds=self.queued_seconds),
+            conditions=replace(record.conditions, scheduler=self.facts),
             evidence=evidence,
         )
 
@@ -55,7 +56,7 @@ async def look_at_step(kernel: Kernel, launcher: Launcher) -> JobStep:
 
 def scheduler_findings(record: Run) -> Iterator[Finding]:
     """Say where the scheduler's figure and ours are more than 25 % of the larger one apart."""
-    facts, peak = record.scheduler, record.measured(Metric.PEAK_FOOTPRINT)
+    facts, peak = record.conditions.scheduler, record.measured(Metric.PEAK_FOOTPRINT)
     if facts is None or facts.max_rss_bytes is None or peak is None:
         return
     sampled, ours = facts.max_rss_bytes, peak.value

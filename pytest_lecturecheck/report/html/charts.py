@@ -142,7 +142,7 @@ def _memory_summary(run: Run, metric: Metric) -> str:
 
 def _memory_lines(entry: Entry) -> Iterator[dict[str, Any] | None]:
     yield line_at("limit", "limit", entry.limit_bytes)
-    yield line_at("cap", "cap", entry.run.cap_bytes)
+    yield line_at("cap", "cap", entry.run.conditions.cap_bytes)
 
 
 def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:

@@ -161,9 +161,9 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
         yield DetailBlock(title="Traceback (condensed)", text="\n".join(condense_traceback(error.traceback)))
     if evidence is not None:
         for title, lines in (
-            ("Python stack when the time was up", evidence.stack),
-            ("Last words of the kernel (stderr)", evidence.stderr_tail),
-            ("Log of the operating system", evidence.kernel_log),
+            ("Python stack when the time was up", evidence.timeout.stack),
+            ("Last words of the kernel (stderr)", evidence.exit.stderr_tail),
+            ("Log of the operating system", evidence.memory.kernel_log),
         ):
             if any(line.strip() for line in lines):
                 yield DetailBlock(title=title, text=_block_text("\n".join(lines)))
@@ -242,15 +242,20 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         ("Machine", machine.text if machine is not None else ""),
         ("Huge pages", (machine.transparent_hugepages or "") if machine is not None else ""),
         ("GPU driver", (machine.driver or "") if machine is not None else ""),
-        ("Kernel", run.kernel_name),
+        ("Kernel", run.launch.kernel_name),
         ("Python", software.python if software is not None else ""),
         ("Packages", _packages(software.packages) if software is not None else ""),
         ("BLAS and threads", "; ".join(software.blas) if software is not None else ""),
-        ("Variables", "; ".join(f"{name}={value}" for name, value in sorted(run.environment.items()))),
-        ("Started", run.started),
-        ("Kernel start", format_duration(run.startup_seconds) if run.startup_seconds is not None else ""),
-        ("Load average", f"{run.load_average:.1f}" if run.load_average is not None else ""),
-        ("Memory cap", f"{format_size(run.cap_bytes)} ({run.cap_method})" if run.cap_bytes is not None else ""),
+        ("Variables", "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.environment.items()))),
+        ("Started", run.launch.started),
+        ("Kernel start", format_duration(run.launch.startup_seconds) if run.launch.startup_seconds is not None else ""),
+        ("Load average", f"{run.conditions.load_average:.1f}" if run.conditions.load_average is not None else ""),
+        (
+            "Memory cap",
+            f"{format_size(run.conditions.cap_bytes)} ({run.conditions.cap_method})"
+            if run.conditions.cap_bytes is not None
+            else "",
+        ),
         *(_end_facts(run.evidence) if run.evidence is not None else ()),
     ]
     yield from ((name, one_line(text)) for name, text in facts if text)
@@ -263,17 +268,17 @@ def _packages(packages: Mapping[str, str]) -> str:
 
 
 def _end_facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    if evidence.signal is not None:
-        yield "Ended by", f"signal {evidence.signal}{_signal_name(evidence.signal)}"
-    elif evidence.exit_code is not None:
-        yield "Exit code", str(evidence.exit_code)
-    if evidence.last_footprint_bytes is not None:
-        age = evidence.last_footprint_age_seconds
+    if evidence.exit.signal is not None:
+        yield "Ended by", f"signal {evidence.exit.signal}{_signal_name(evidence.exit.signal)}"
+    elif evidence.exit.exit_code is not None:
+        yield "Exit code", str(evidence.exit.exit_code)
+    if evidence.memory.last_footprint_bytes is not None:
+        age = evidence.memory.last_footprint_age_seconds
         when = f", read {format_duration(age)} before the end was noticed" if age is not None else ""
-        yield "Last footprint", f"{format_size(evidence.last_footprint_bytes)}{when}"
-    if evidence.available_memory_bytes is not None:
-        yield "Memory available then", format_size(evidence.available_memory_bytes)
-    for kill in evidence.oom_kills:
+        yield "Last footprint", f"{format_size(evidence.memory.last_footprint_bytes)}{when}"
+    if evidence.memory.available_bytes is not None:
+        yield "Memory available then", format_size(evidence.memory.available_bytes)
+    for kill in evidence.memory.oom_kills:
         limit = f", limit {format_size(kill.limit_bytes)}" if kill.limit_bytes is not None else ""
         yield "OOM kills counted", f"{kill.scope}: {kill.before} to {kill.after}{limit} {kill.where}"
 

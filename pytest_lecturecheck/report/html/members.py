@@ -66,7 +66,7 @@ def cohort_charts(entry: Entry, most_points: int) -> list[dict[str, Any]]:
 
     A kernel that came to no cell is in none: nothing ties its clock to the others'.
     """
-    cap = [line_at("limit", "limit", entry.limit_bytes), line_at("cap", "cap", entry.run.cap_bytes)]
+    cap = [line_at("limit", "limit", entry.limit_bytes), line_at("cap", "cap", entry.run.conditions.cap_bytes)]
     charts = [_chart(entry, "Memory", _held, cap, most_points)]
     for use in entry.run.devices:
         name = f"Memory held on {one_line(use.device.label)}"

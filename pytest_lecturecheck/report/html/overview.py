@@ -147,7 +147,9 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
         tone="bad" if failed else "good",
         counts=count_text(entries) if entries else "",
         place=one_line(", ".join(part for part in parts if part)),
-        started=min((entry.run.started for entry in entries if entry.run.started and entry.was_run), default=""),
+        started=min(
+            (entry.run.launch.started for entry in entries if entry.run.launch.started and entry.was_run), default=""
+        ),
         verdicts=_verdicts(rows),
         heaviest=_ranked(entries, _peak, format_size),
         slowest=_ranked(entries, lambda entry: entry.wall_seconds, format_duration),

@@ -79,7 +79,11 @@ def _named_title(run: Run) -> str:
 
 def _alone_seconds(runs: Sequence[Run]) -> float | None:
     """Give the longest time of a lecture alone, or ``None`` where it did not come to its end alone."""
-    times = [_wall(run) for run in runs if not run.members and run.outcome is Outcome.COMPLETED and not run.company]
+    times = [
+        _wall(run)
+        for run in runs
+        if not run.members and run.outcome is Outcome.COMPLETED and not run.concurrent_lectures
+    ]
     return max((seconds for seconds in times if seconds is not None), default=None)
 
 

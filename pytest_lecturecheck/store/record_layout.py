@@ -1,0 +1,151 @@
+"""
+Where the keys of a stored record stand in the model.
+
+Records on disk are flat and keep the keys of the first version; in the model, attributes that belong together are one
+nested value. Each row maps a key to the attribute, or to the nested value and its attribute. The order of the rows is
+the order of the keys in a record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.run import Run
+
+_EVIDENCE: Final = {
+    "cell_number": "cell_number",
+    "line": "line",
+    "source": "source",
+    "error": "error",
+    "exit_code": "exit.exit_code",
+    "signal": "exit.signal",
+    "ready": "exit.ready",
+    "stderr_tail": "exit.stderr_tail",
+    "stderr_earlier_count": "exit.stderr_earlier_count",
+    "timeout_seconds": "timeout.limit_seconds",
+    "timeout_kind": "timeout.kind",
+    "stopped_by_interrupt": "timeout.stopped_by_interrupt",
+    "wall_seconds": "usage.wall_seconds",
+    "cpu_seconds": "usage.cpu_seconds",
+    "major_faults_count": "usage.major_faults_count",
+    "peak_footprint_bytes": "memory.peak_footprint_bytes",
+    "last_footprint_bytes": "memory.last_footprint_bytes",
+    "last_footprint_age_seconds": "memory.last_footprint_age_seconds",
+    "available_memory_bytes": "memory.available_bytes",
+    "limit_memory_bytes": "memory.limit_bytes",
+    "limit_source": "memory.limit_source",
+    "ulimit_bytes": "memory.ulimit_bytes",
+    "ulimit_source": "memory.ulimit_source",
+    "swap_bytes": "memory.swap_bytes",
+    "swap_growth_bytes": "memory.swap_growth_bytes",
+    "machine": "host.architecture",
+    "cap_bytes": "conditions.cap_bytes",
+    "cap_method": "conditions.cap_method",
+    "stopped_at_cap": "memory.stopped_at_cap",
+    "oom_kills": "memory.oom_kills",
+    "kernel_log": "memory.kernel_log",
+    "load_average": "conditions.load_average",
+    "core_count": "host.core_count",
+    "shadowing_files": "shadowing_files",
+    "devices": "devices",
+    "allocators": "allocators",
+    "compilation": "usage.compilation",
+    "stack": "timeout.stack",
+    "session_kernel_count": "host.session_kernel_count",
+    "environment": "conditions.environment",
+    "lecture": "lecture",
+    "scheduler": "conditions.scheduler",
+}
+
+_RUN: Final = {
+    "lecture": "lecture",
+    "platform": "platform",
+    "outcome": "outcome",
+    "variant": "variant",
+    "reason": "reason",
+    "cells": "cells",
+    "readings": "readings",
+    "findings": "findings",
+    "evidence": "evidence",
+    "kernel_name": "launch.kernel_name",
+    "machine": "machine",
+    "software": "software",
+    "started": "launch.started",
+    "startup_seconds": "launch.startup_seconds",
+    "repeat": "repeat",
+    "cap_bytes": "conditions.cap_bytes",
+    "cap_method": "conditions.cap_method",
+    "load_average": "conditions.load_average",
+    "devices": "devices",
+    "environment": "conditions.environment",
+    "company": "concurrent_lectures",
+    "timeline": "timeline",
+    "is_profiled": "is_profiled",
+    "launcher": "launch.launcher",
+    "queued_seconds": "launch.queued_seconds",
+    "scheduler": "conditions.scheduler",
+    "members": "members",
+    "first_cell_seconds": "first_cell_seconds",
+}
+
+RECORD_LAYOUTS: Final[Mapping[type, Mapping[str, tuple[str, ...]]]] = {
+    cls: {key: tuple(path.split(".")) for key, path in rows.items()}
+    for cls, rows in ((Evidence, _EVIDENCE), (Run, _RUN))
+}
+"""For each class that is stored flat: the path of attributes for each key of the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordKey:
+    """
+    One key of a record.
+
+    Attributes:
+        key: the key.
+        path: the attributes that lead to its value.
+        attribute: the class that declares the last of them, and its name there.
+        annotation: the type of the value.
+        default: the value that a record leaves out, or :data:`dataclasses.MISSING`.
+        get: return the value of a model object that holds it.
+    """
+
+    key: str
+    path: tuple[str, ...]
+    attribute: tuple[type, str]
+    annotation: Any
+    default: Any
+    get: Callable[[Any], Any]
+
+
+@functools.cache
+def record_keys(cls: Any) -> tuple[RecordKey, ...]:
+    """Return the keys of a dataclass in the order of its record, those of nested values in their places."""
+    paths = RECORD_LAYOUTS.get(cls) or {item.name: (item.name,) for item in dataclasses.fields(cls)}
+    return tuple(_record_key(cls, key, path) for key, path in paths.items())
+
+
+def _record_key(cls: Any, key: str, path: tuple[str, ...]) -> RecordKey:
+    for name in path[:-1]:
+        cls = annotations_of(cls)[name]
+    field = next(item for item in dataclasses.fields(cls) if item.name == path[-1])
+    return RecordKey(
+        key=key,
+        path=path,
+        attribute=(cls, field.name),
+        annotation=annotations_of(cls)[field.name],
+        default=field.default if field.default_factory is dataclasses.MISSING else field.default_factory(),
+        get=operator.attrgetter(".".join(path)),
+    )
+
+
+@functools.cache
+def annotations_of(cls: Any) -> dict[str, Any]:
+    """Return the resolved annotations of a dataclass."""
+    return typing.get_type_hints(cls)
