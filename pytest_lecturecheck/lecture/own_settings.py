@@ -123,7 +123,9 @@ def read_own_settings(
         if attribute not in values:
             values[attribute], origins[attribute] = value, origin
     reader.raise_faults()
-    return RunSettings(**values, origins=origins)
+    keys = {attribute: origin.removeprefix(f"{where} ") for attribute, origin in origins.items()}
+    lines = {attribute: key_lines[key] for attribute, key in keys.items() if key in key_lines}
+    return RunSettings(**values, origins=origins, lines=lines)
 
 
 class _SettingsReader:

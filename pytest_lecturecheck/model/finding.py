@@ -32,6 +32,8 @@ class FindingKind(StrEnum):
     LEASE = "lease"
     FIGURE = "figure"
     """A figure that the lecture reported and that cannot be used."""
+    SETTING = "setting"
+    """A flag of the command line that a lecture's own value replaced."""
     PROFILE = "profile"
     """A trace that was asked for and is not there, or not whole."""
 

@@ -37,6 +37,9 @@ class GpuNeed(StrEnum):
     """It is pinned to the CPU, and sees no GPU."""
 
 
+_ABOUT_SETTINGS: Final = frozenset({"origins", "lines"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """
@@ -59,6 +62,7 @@ class RunSettings:
         exclusive: nothing else may run beside the lecture.
         concurrency: how many kernels of the lecture are to be run at once, each in turn; empty for the lecture alone.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
+        lines: for attributes that the lecture's own file sets, the 1-based line, where it is known.
     """
 
     timeout_seconds: float | None = None
@@ -76,13 +80,14 @@ class RunSettings:
     exclusive: bool | None = None
     concurrency: tuple[int, ...] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def over(self, lower: RunSettings) -> RunSettings:
         """Lay this layer over ``lower``: what this one leaves open is taken from there."""
         changes = {
             item.name: getattr(lower, item.name)
             for item in fields(self)
-            if item.name != "origins" and getattr(self, item.name) is None
+            if item.name not in _ABOUT_SETTINGS and getattr(self, item.name) is None
         }
         taken = {name: text for name, text in lower.origins.items() if name in changes}
         # What a layer says about a setting that it leaves open must not hide where the value really comes from.

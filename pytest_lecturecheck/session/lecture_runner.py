@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck.config.environment import EnvironmentContext, kernel_environment
 from pytest_lecturecheck.config.options import Mode, SessionSettings
+from pytest_lecturecheck.config.replaced_flags import replaced_flags
 from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
@@ -178,7 +179,8 @@ class LectureRunner:
                 self._settings.environment.check_profile(profile)
             except SettingsError as exc:
                 raise LectureReadError(name, None, f"{lecture.settings.origin('env_profile')}: {exc}") from exc
-        return lecture
+        replaced = replaced_flags(name, lecture.settings, self._settings)
+        return replace(lecture, findings=(*lecture.findings, *replaced))
 
     def _settings_of(self, lecture: Lecture) -> RunSettings:
         return self._settings.for_lecture(lecture.settings, self._collection.book_settings(lecture.path))

@@ -211,6 +211,13 @@ def test_sections_of_other_tools_in_another_shape_are_left_alone(tmp_path):
     assert _settings(tmp_path, "execution: yes\nmystnb: [a]\nexecute: 3\nnbsphinx:\n") == RunSettings()
 
 
+def test_lines_of_settings_are_kept(tmp_path):
+    settings = _settings(
+        tmp_path, "lecturecheck:\n  timeout: 3\n  memory-cap: 1 GB\nmystnb:\n  execution_in_temp: true\n"
+    )
+    assert settings.lines == {"timeout_seconds": 4, "memory_cap_bytes": 5, "run_in_temp": 7}
+
+
 def test_notebook_metadata(tmp_path):
     path = notebook(tmp_path, code("1"), metadata={"lecturecheck": {"timeout": 5}, "tags": ["skip-execution"]})
     assert read_lecture(path, name="lecture.ipynb").settings == RunSettings(

@@ -134,6 +134,24 @@ def test_precedence_of_timeouts(pytester, lecture):
     assert given == {"book/own.ipynb": 1, "book/plain.ipynb": 0.5}
 
 
+def test_a_replaced_flag_is_reported_in_failure_and_summary(pytester, lecture):
+    lecture("lecture.ipynb", "while True: pass", execution={"timeout": 1})
+    lecture("other.ipynb", "1", execution={"timeout": 1})
+    result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", "--lecture-timeout=30", "--lecture-runs=2")
+    text = "timeout 1 s from {}.ipynb, instead of --lecture-timeout 30 s"
+    result.stdout.fnmatch_lines(
+        ["*FAILURES*", f"*{text.format('lecture')}", "*= lectures =*", f"*{text.format('other')}"]
+    )
+    assert result.stdout.str().count("from other.ipynb") == 1
+
+
+def test_an_override_wins_over_a_lectures_own_value(pytester, lecture):
+    lecture("lecture.ipynb", "while True: pass", execution={"timeout": 60})
+    result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", "--lecture-override=timeout=0.5")
+    result.stdout.fnmatch_lines(["*0.5 s*"])
+    result.assert_outcomes(failed=1)
+
+
 def test_settings_from_pyproject_hold(pytester, lecture):
     lecture("lecture.ipynb")
     lecture("left.ipynb")

@@ -193,6 +193,9 @@ def _findings(entry: Entry, width: int) -> list[str]:
 
 
 def _may_explain(entry: Entry, item: Finding) -> bool:
+    # The limit that was met may not be the one on the command line.
+    if item.kind is FindingKind.SETTING:
+        return True
     if entry.run.evidence is None:
         return entry.verdict.kind is VerdictKind.FAILED and item.fails_when_strict
     focus = entry.focus
