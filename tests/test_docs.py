@@ -9,6 +9,10 @@ import pytest
 from markdown_it import MarkdownIt
 
 import pytest_lecturecheck
+from pytest_lecturecheck.config.option_table import OPTIONS
+from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.verdict import VerdictKind
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -23,13 +27,15 @@ PAGES = sorted(
 
 
 def inline_tokens(page):
-    """Yield the inline tokens of a page with the tag of the block that holds each of them."""
-    parent = None
+    """Yield the token that opens each block of text of a page, and its inline token."""
+    parent, column = None, 0
     for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
         if token.type == "inline":
             yield parent, token
-        else:
-            parent = token
+            continue
+        parent = token
+        column = {"tr_open": -1, "td_open": column + 1}.get(token.type, column)
+        token.meta["column"] = column
 
 
 def targets(page):
@@ -53,6 +59,13 @@ def anchors(page):
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found
+
+
+def first_column(page):
+    """Return the first code of each row's first cell, of all tables of a page."""
+    rows = (token for parent, token in inline_tokens(page) if parent.type == "td_open" and parent.meta["column"] == 0)
+    codes = (next((child.content for child in row.children if child.type == "code_inline"), None) for row in rows)
+    return [code for code in codes if code is not None]
 
 
 def broken_links(page):
@@ -95,3 +108,38 @@ def test_pages_named_in_the_code_exist():
     }
 
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+def test_options_page_lists_every_option_once(pytestconfig):
+    listed = first_column(ROOT / "docs" / "reference" / "options.md")
+    names = [re.match(r"(?:--lecture-)?([a-z-]+)", code)[1] for code in listed]
+    flags = {name for code, name in zip(listed, names, strict=True) if code.startswith("--lecture-")}
+    prefix = "lecture_"
+    parsed = {
+        name.removeprefix(prefix).replace("_", "-") for name in vars(pytestconfig.option) if name.startswith(prefix)
+    }
+
+    assert sorted(names) == sorted(option.name for option in OPTIONS)
+    assert flags == parsed
+
+
+def test_verdicts_page_lists_every_verdict_once():
+    assert sorted(first_column(ROOT / "docs" / "reference" / "verdicts.md")) == sorted(VerdictKind)
+
+
+def test_findings_page_lists_every_kind_once():
+    """Nothing in the package makes the two kinds that are left out."""
+    listed = first_column(ROOT / "docs" / "reference" / "findings.md")
+
+    assert sorted({*listed, "no header", "warning"}) == sorted({*FindingKind, "no header", "warning"})
+    assert len(listed) == len(set(listed))
+
+
+def test_metrics_page_names_every_metric():
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+
+    assert sorted(re.findall(r"`(\w+_(?:bytes|seconds|count))`", text)) == sorted(Metric)
+
+
+def test_readme_has_at_most_120_lines():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
