@@ -1,0 +1,286 @@
+"""
+Start kernels through the fork server, and see them as the session does (Linux).
+
+A server has the environment of the kernels that it forks, because an interpreter and the C library read much of it
+only when they start. So there is one server for each environment, and the kernels of a session mostly share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import functools
+import importlib.util
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from pytest_lecturecheck.kernel.launchers import fork_server
+from pytest_lecturecheck.kernel.launchers.fork_server import MESSAGE_BYTES, MOST_DESCRIPTORS, PLACEHOLDERS
+
+_MODULE: Final = "ipykernel_launcher"
+_MOST_SERVERS: Final = 3
+_UNKNOWN_END: Final = -9
+"""The kernel of a supervisor that was killed: it is sent SIGKILL by the system (``PR_SET_PDEATHSIG``)."""
+
+IS_SUPPORTED: Final = sys.platform == "linux" and hasattr(os, "pidfd_open")
+
+
+class ServerLostError(Exception):
+    """The server ended before it answered; the kernel has to be started in another way."""
+
+
+class SupervisedProcess:
+    """
+    A kernel below its supervisor, with what a caller of :class:`subprocess.Popen` uses.
+
+    Attributes:
+        pid: process id of the kernel.
+        supervisor_pid: process id of its parent, which everything that comes from the kernel stays below.
+        returncode: exit status, negative for a signal; ``None`` while the kernel is not known to have ended.
+        cpu_seconds: CPU time of the kernel and of its children that it had waited for, once it has ended.
+        is_tree_empty: whether nothing was left below the supervisor when the kernel ended.
+        lost_supervisor: whether the supervisor ended before it could report the kernel's end.
+    """
+
+    def __init__(self, control: socket.socket, *, pid: int, supervisor_pid: int) -> None:
+        """Take over the control socket; closing it ends the tree."""
+        self.pid = pid
+        self.supervisor_pid = supervisor_pid
+        self.returncode: int | None = None
+        self.cpu_seconds: float | None = None
+        self.is_tree_empty = False
+        self.lost_supervisor = False
+        self._control = control
+        self._pidfd: int | None = None
+        # The kernel may have ended already; its number then says nothing any more.
+        with suppress(OSError):
+            self._pidfd = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable with the kernel's end."""
+        return self._control.fileno()
+
+    def poll(self) -> int | None:
+        """Return the exit status, or ``None`` while the kernel runs."""
+        while self.returncode is None:
+            try:
+                data = self._control.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
+            except OSError:
+                data = b""
+            self._take(data)
+        return self.returncode
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            self.returncode, self.lost_supervisor = _UNKNOWN_END, True
+            return
+        message = json.loads(data)
+        self.returncode = int(message["exit"])
+        self.cpu_seconds = float(message["cpu_seconds"])
+        self.is_tree_empty = not message["has_left"]
+
+    def wait(self, timeout: float | None = None) -> int:
+        """
+        Wait for the kernel's end and return its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not end within ``timeout`` seconds.
+        """
+        code = self.poll()
+        if code is None:
+            select.select([self._control], [], [], timeout)
+            code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send the kernel a signal; does nothing once it has ended."""
+        if self._pidfd is not None and self.poll() is None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def terminate(self) -> None:
+        """Send the kernel SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send the kernel SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    async def end_tree(self, seconds: float) -> None:
+        """Have the supervisor kill whatever is left below it, and wait for at most ``seconds`` until it has."""
+        if self._control.fileno() < 0:
+            return
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wait_for_supervisor()
+        self.close()
+
+    async def _wait_for_supervisor(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._control.setblocking(False)  # noqa: FBT003 - its only parameter
+        while data := await loop.sock_recv(self._control, MESSAGE_BYTES):
+            if self.returncode is None:
+                self._take(data)
+        if self.returncode is None:
+            self._take(b"")
+
+    def close(self) -> None:
+        """Let go of the kernel: its supervisor ends what is left of the tree. Safe to call twice."""
+        self._control.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+
+class _Server:
+    """One server process and the socket that it takes requests from."""
+
+    def __init__(self, interpreter: Sequence[str], environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reserved = {name: "-" * size for name, size in PLACEHOLDERS.items()}
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - this interpreter and a file of ours
+                [*interpreter, fork_server.__file__, str(theirs.fileno())],
+                env={**environment, **reserved},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._requests = ours
+
+    def send(self, request: bytes, descriptors: Sequence[int]) -> None:
+        socket.send_fds(self._requests, [request], list(descriptors))
+
+    def close(self) -> None:
+        self._requests.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+
+
+class KernelServers:
+    """The servers of a session, one for each environment of kernels, the least used one closed first."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._servers: collections.OrderedDict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], _Server] = (
+            collections.OrderedDict()
+        )
+
+    def prepare(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start the server for such kernels ahead of the first of them."""
+        with suppress(OSError):
+            self._server(argv, environment)
+
+    async def start(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: int, pass_fds: Sequence[int]
+    ) -> SupervisedProcess:
+        """
+        Start a kernel below a supervisor of its own.
+
+        Args:
+            argv: the kernel's command.
+            environment: its whole environment.
+            cwd: its folder.
+            output: descriptor for its stdout and stderr.
+            pass_fds: descriptors that it keeps as long as it lives.
+
+        Raises:
+            ServerLostError: no server could be started or reached; nothing runs.
+            OSError: the command cannot be executed.
+        """
+        request = {
+            "argv": list(argv),
+            "program": _launcher_file() if is_forkable(argv) else "",
+            "is_forked": is_forkable(argv),
+            "cwd": cwd,
+            "env": dict(environment),
+        }
+        data = json.dumps(request).encode()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                self._send(argv, environment, data, [theirs.fileno(), output, *pass_fds])
+            ours.setblocking(False)  # noqa: FBT003 - its only parameter
+            message = _read_answer(await asyncio.get_running_loop().sock_recv(ours, MESSAGE_BYTES), argv[0])
+            return SupervisedProcess(ours, pid=message["kernel"], supervisor_pid=message["supervisor"])
+        except BaseException:
+            # The supervisor ends what it has started when it sees this.
+            ours.close()
+            raise
+
+    def _send(
+        self, argv: Sequence[str], environment: Mapping[str, str], data: bytes, descriptors: Sequence[int]
+    ) -> None:
+        if len(data) > MESSAGE_BYTES or len(descriptors) > MOST_DESCRIPTORS:
+            msg = "the request is too large for one message"
+            raise ServerLostError(msg)
+        try:
+            self._server(argv, environment).send(data, descriptors)
+        except OSError as exc:
+            msg = f"no server of kernels can be reached: {exc}"
+            raise ServerLostError(msg) from exc
+
+    def _server(self, argv: Sequence[str], environment: Mapping[str, str]) -> _Server:
+        interpreter = tuple(argv[: argv.index("-m")]) if is_forkable(argv) else (sys.executable,)
+        own = {*PLACEHOLDERS, "JPY_PARENT_PID"}
+        variables = tuple(sorted((name, value) for name, value in environment.items() if name not in own))
+        key = (interpreter, variables)
+        server = self._servers.pop(key, None)
+        if server is not None and server.process.poll() is not None:
+            # A lecture may have killed it.
+            server.close()
+            server = None
+        if server is None:
+            server = _Server(interpreter, dict(variables))
+        self._servers[key] = server
+        while len(self._servers) > _MOST_SERVERS:
+            self._servers.popitem(last=False)[1].close()
+        return server
+
+    def close(self) -> None:
+        """End the servers; kernels that run go on. Safe to call twice."""
+        while self._servers:
+            self._servers.popitem()[1].close()
+
+
+def _read_answer(answer: bytes, program: str) -> dict[str, int]:
+    if not answer:
+        msg = "the server of kernels ended"
+        raise ServerLostError(msg)
+    message: dict[str, Any] = json.loads(answer)
+    if "errno" in message:
+        raise OSError(message["errno"], os.strerror(message["errno"]), message["path"] or program)
+    return message
+
+
+def is_forkable(argv: Sequence[str]) -> bool:
+    """Return True for ipykernel in this interpreter, with no options that the server cannot be given too."""
+    if not argv or argv[0] != sys.executable or "-m" not in argv:
+        return False
+    position = list(argv).index("-m")
+    options = argv[1:position]
+    return list(argv[position + 1 : position + 2]) == [_MODULE] and all(option.startswith("-X") for option in options)
+
+
+@functools.cache
+def _launcher_file() -> str:
+    """Return what ``sys.argv[0]`` is in a kernel that was executed."""
+    spec = importlib.util.find_spec(_MODULE)
+    return (spec.origin if spec is not None else None) or _MODULE
