@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pytest_lecturecheck.model.metric import Metric, Reading
 from pytest_lecturecheck.model.probe import CellReadings, Probe, Snapshot
 from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.session import workbench as execution
+from pytest_lecturecheck.session import workbench
 
 
 class NullProbe:
@@ -39,4 +39,4 @@ def _open_nothing(*_arguments: object, **_options: object) -> Probe:
 
 def pytest_configure() -> None:
     """Put the null probe where the session takes its probes from."""
-    execution.open_memory_probe = _open_nothing  # type: ignore[assignment]
+    workbench.open_memory_probe = _open_nothing  # type: ignore[assignment]

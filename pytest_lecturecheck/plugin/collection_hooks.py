@@ -1,4 +1,4 @@
-"""What pytest collects: lectures, no more of a folder than was asked for, and in the order in which they best start."""
+"""The hooks of collection: what is a lecture, what is deselected, and in which order workers start lectures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import pytest
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lease.admission import Capacity
 from pytest_lecturecheck.lease.broker import plan_order
-from pytest_lecturecheck.plugin import xdist as scheduling
 from pytest_lecturecheck.plugin.nodes import LectureFile, LectureItem, harmless_id
-from pytest_lecturecheck.session.collection import LectureCollection
-from pytest_lecturecheck.session.pytest_arguments import Arguments
-from pytest_lecturecheck.session.results import Results
+from pytest_lecturecheck.plugin.session_state import LectureCheckSession
+from pytest_lecturecheck.plugin.xdist import kernel_count
 
 
 class CollectionHooks:
@@ -23,24 +21,20 @@ class CollectionHooks:
     The hooks of collection.
 
     Args:
-        collection: what is a lecture, and what is left out.
-        arguments: what was asked for.
-        results: budgets, which say how lectures best follow each other.
+        session: the session's state.
         capacity: what all lectures at once may take, on a worker whose lectures are put in order; else ``None``.
     """
 
-    def __init__(
-        self, collection: LectureCollection, arguments: Arguments, results: Results, capacity: Capacity | None
-    ) -> None:
+    def __init__(self, session: LectureCheckSession, capacity: Capacity | None) -> None:
         """Hold what the hooks need."""
-        self._collection = collection
-        self._arguments = arguments
-        self._results = results
+        self._collection = session.context.collection
+        self._arguments = session.arguments
+        self._results = session.context.results
         self._capacity = capacity
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave out what only a stand-in for an oddly named file would bring in, and folders that hold copies."""
+        """Ignore what only the folder of an oddly named file would bring in, and links that lead back."""
         return True if self._collection.is_left_out(collection_path) else None
 
     @pytest.hookimpl(wrapper=True)
@@ -50,7 +44,7 @@ class CollectionHooks:
         try:
             is_lecture = self._collection.is_lecture(file_path)
         except LectureCheckError as exc:
-            # Of this error pytest shows the words and no traceback.
+            # pytest shows the text of this error, and no traceback.
             raise pytest.Collector.CollectError(str(exc)) from exc
         if not is_lecture:
             return collectors  # type: ignore[return-value]
@@ -59,7 +53,7 @@ class CollectionHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what only a folder that stands in for an oddly named file has brought in."""
+        """Deselect what only the folder of an oddly named file has brought in."""
         if not self._arguments.odd:
             return
         deselected = [item for item in items if self._arguments.deselects(item.path, _names_below_file(item))]
@@ -69,20 +63,20 @@ class CollectionHooks:
 
     @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
     def pytest_collection_order(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Have workers start lectures so that they wait for each other as little as possible; others stay in place."""
+        """Reorder the lectures of a worker so that they wait for each other as little as possible; tests stay."""
         capacity = self._capacity
         if capacity is None:
             return
-        places = [place for place, item in enumerate(items) if isinstance(item, LectureItem)]
+        slots = [index for index, item in enumerate(items) if isinstance(item, LectureItem)]
         lectures = [item for item in items if isinstance(item, LectureItem)]
         budgets = [self._results.find_budget(item.lecture_name, item.variant) for item in lectures]
-        planned = plan_order(budgets, capacity, scheduling.kernel_count(config))
-        for place, position in zip(places, planned, strict=True):
-            items[place] = lectures[position]
+        planned = plan_order(budgets, capacity, kernel_count(config))
+        for slot, position in zip(slots, planned, strict=True):
+            items[slot] = lectures[position]
 
 
 def _lecture_file(parent: pytest.Collector, path: Path) -> LectureFile:
-    """Make the node of a lecture; one with an odd name has an id that terminals, runners and XML can take."""
+    """Return the node of a lecture; an odd name is replaced by an id that is safe in terminals, logs and XML."""
     name = Path(os.path.relpath(path, parent.config.rootpath)).as_posix() if path.drive == parent.path.drive else ""
     harmless = harmless_id(name)
     if harmless == name:

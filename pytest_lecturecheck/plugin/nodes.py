@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError, LectureReadError
 from pytest_lecturecheck.model.settings import ItemLimit
+from pytest_lecturecheck.plugin.failure_text import failure_text
+from pytest_lecturecheck.report import junit_properties
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
     from pytest_lecturecheck.model.cohort import CohortSpec
-    from pytest_lecturecheck.model.lecture import Lecture
+    from pytest_lecturecheck.plugin.session_state import LectureCheckSession
     from pytest_lecturecheck.report.entry import Entry
+    from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 
 SESSION_PLUGIN: Final = "lecturecheck_session"
-"""Name under which the session object is registered."""
+"""Name under which the session's state is registered."""
 
 ITEM_NAME: Final = "lecture"
 """Name of a lecture's item behind its path (``lectures/intro.md::lecture``)."""
@@ -39,55 +42,8 @@ entry_key = pytest.StashKey[list["Entry"]]()
 """The item's entries, in the order of its runs."""
 
 
-class Runner(Protocol):
-    """What reads and runs an item's lecture."""
-
-    def read(self, path: Path, name: str) -> Lecture:
-        """Read a lecture's file."""
-
-    def why_not_run(self, lecture: Lecture) -> str:
-        """Say why a lecture is not run, or give an empty string."""
-
-    def unreadable(self, name: str, reason: str) -> Entry:
-        """Give the entry of a file that could not be read as a lecture."""
-
-    def skip(self, lecture: Lecture, reason: str) -> Entry:
-        """Give the entry of a lecture that is not run."""
-
-    def run(self, lecture: Lecture, limit: ItemLimit | None = None, *, is_alone: bool = False) -> Iterator[Entry]:
-        """Run a lecture as often as asked for; where ``is_alone``, with nothing beside it."""
-
-    def plan_items(self, path: Path, name: str) -> Sequence[CohortSpec | None]:
-        """Say what is to be run of a file: cohorts, and ``None`` for the lecture by itself."""
-
-    def read_cohort(self, spec: CohortSpec, path: Path) -> Mapping[str, Lecture]:
-        """Read the lectures of a cohort, whose first one is in ``path``."""
-
-    def run_cohort(
-        self, spec: CohortSpec, lectures: Mapping[str, Lecture], limit: ItemLimit | None = None
-    ) -> Iterator[Entry]:
-        """Run a cohort as often as asked for."""
-
-
-class LectureSession(Protocol):
-    """What an item needs from the session."""
-
-    @property
-    def runner(self) -> Runner:
-        """Give what reads and runs lectures."""
-
-    def properties(self, entry: Entry) -> list[tuple[str, str]]:
-        """Give an entry's figures as JUnit properties."""
-
-    def worst(self, entries: Sequence[Entry]) -> Entry:
-        """Choose the entry that speaks for an item."""
-
-    def failure_text(self, entry: Entry, lecture: Lecture | None) -> str:
-        """Render what pytest shows for a failed item."""
-
-
 class LectureFailure(Exception):  # noqa: N818 - a failed comparison, as an AssertionError is; not a defect of the plugin
-    """A lecture that failed, died or exceeded its budget; the entry says everything."""
+    """A lecture that failed, died or exceeded its budget; the entry has the details."""
 
     def __init__(self, entry: Entry) -> None:
         """Keep the entry for the failure text."""
@@ -99,9 +55,8 @@ class LectureFile(pytest.File):
     """A lecture's file; it is read when its item runs, not when it is collected."""
 
     def collect(self) -> Iterator[LectureItem]:
-        """Give the one item of this lecture, or one for each number of kernels that is to be tried, and its cohorts."""
-        runner = session_of(self).runner
-        for spec in runner.plan_items(self.path, lecture_name(self)):
+        """Yield the item of this lecture, or one for each number of kernels at once, and one for each cohort."""
+        for spec in session_of(self).planner.plan(self.path, lecture_name(self)):
             item = LectureItem.from_parent(self, name=_item_name(spec))
             item.cohort = spec
             yield item
@@ -110,29 +65,26 @@ class LectureFile(pytest.File):
 class LectureItem(pytest.Item):
     """One lecture, to be run in a kernel and judged; or several kernels at once."""
 
-    lectures: Mapping[str, Lecture] = MappingProxyType({})
+    prepared: Mapping[str, PreparedLecture] = MappingProxyType({})
+    """What is run, by the lecture's name; filled by :meth:`setup`."""
     limit: ItemLimit | None = None
+    """The time limit that another plugin sets for all runs of the item."""
     cohort: CohortSpec | None = None
     """What is run at once; ``None`` for the lecture by itself."""
 
     @property
-    def session_plugin(self) -> LectureSession:
-        """Give the session object that holds settings and budgets."""
-        return session_of(self)
-
-    @property
     def lecture_name(self) -> str:
-        """Give the key of the lecture, or of a cohort's first one."""
+        """Return the key of the lecture, or of a cohort's first one."""
         return lecture_name(self)
 
     @property
     def variant(self) -> str:
-        """Give the variant under which its figures are kept: a single kernel is the lecture by itself."""
+        """Return the variant under which measurements are kept: a single kernel is the lecture by itself."""
         return self._several.name if self._several is not None else ""
 
     @property
     def _several(self) -> CohortSpec | None:
-        """Give the cohort where it is one of several kernels, or was given a name."""
+        """Return the cohort where it has several kernels or a name of its own."""
         spec = self.cohort
         return None if spec is None or (spec.is_repeat and spec.kernel_count == 1) else spec
 
@@ -143,21 +95,22 @@ class LectureItem(pytest.Item):
         Raises:
             LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
         """
-        runner = self.session_plugin.runner
+        lectures = session_of(self).lectures
         try:
             if self._several is not None:
-                self.lectures = runner.read_cohort(self._several, self.path)
+                self.prepared = lectures.prepare_cohort(self._several, self.path)
             else:
-                self.lectures = {self.lecture_name: runner.read(self.path, self.lecture_name)}
+                self.prepared = {self.lecture_name: lectures.prepare(self.path, self.lecture_name)}
         except LectureCheckError as exc:
-            self.stash[entry_key] = [self._marked(runner.unreadable(self.lecture_name, str(exc)))]
+            self.stash[entry_key] = [self._marked(lectures.unreadable(self.lecture_name, str(exc)))]
             raise
-        for lecture in self.lectures.values():
-            reason = runner.why_not_run(lecture)
-            if reason and len(self.lectures) > 1:
-                reason = f"{lecture.name}: {reason}"
+        for name, prepared in self.prepared.items():
+            reason = lectures.why_not_run(prepared)
+            if reason and len(self.prepared) > 1:
+                reason = f"{name}: {reason}"
             if reason:
-                self.stash[entry_key] = [self._marked(runner.skip(self.lectures[self.lecture_name], reason))]
+                first = self.prepared[self.lecture_name].lecture
+                self.stash[entry_key] = [self._marked(lectures.skip(first, reason))]
                 pytest.skip(reason)
 
     def _marked(self, entry: Entry) -> Entry:
@@ -174,40 +127,42 @@ class LectureItem(pytest.Item):
         for entry in self._run():
             entries.append(entry)
         for entry in entries:
-            self.user_properties.extend(self.session_plugin.properties(entry))
-        worst = self.session_plugin.worst(entries)
-        if worst.verdict.failed:
-            raise LectureFailure(worst)
+            self.user_properties.extend(junit_properties.properties(entry))
+        # A failing entry decides about the item; without one the last does.
+        decisive = next((entry for entry in entries if entry.verdict.failed), entries[-1])
+        if decisive.verdict.failed:
+            raise LectureFailure(decisive)
 
     def _run(self) -> Iterator[Entry]:
-        runner = self.session_plugin.runner
+        lectures = session_of(self).lectures
         if self._several is not None:
-            return runner.run_cohort(self._several, self.lectures, self.limit)
+            return lectures.run_cohort(self._several, self.prepared, self.limit)
         # One of several numbers of kernels is to be compared with the others, which run with nothing beside them.
-        return runner.run(self.lectures[self.lecture_name], self.limit, is_alone=self.cohort is not None)
+        return lectures.run(self.prepared[self.lecture_name], self.limit, is_alone=self.cohort is not None)
 
     def teardown(self) -> None:
-        """Let the notebooks go; a session of many lectures must not keep them all."""
-        self.lectures = MappingProxyType({})
+        """Drop the notebooks: pytest keeps the items of a session."""
+        self.prepared = MappingProxyType({})
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Give the failure text; its first line is what the short summary shows."""
+        """Return the failure text; its first line is what the short summary shows."""
         error = excinfo.value
         if isinstance(error, LectureFailure):
-            about = error.entry.run.speaker.lecture
-            text = self.session_plugin.failure_text(error.entry, self.lectures.get(about))
-            line = error.entry.line
-            return self._representation(excinfo, str(error), text, line, about)
+            name = error.entry.run.speaker.lecture
+            lecture = self.prepared[name].lecture if name in self.prepared else None
+            configuration = session_of(self).configuration
+            text = failure_text(error.entry, lecture, configuration, self.config.get_verbosity())
+            return self._representation(excinfo, str(error), text, error.entry.line, name)
         if isinstance(error, LectureCheckError):
             line = error.line if isinstance(error, LectureReadError) else None
             return self._representation(excinfo, str(error), str(error), line, self.lecture_name)
-        # A defect of the plugin or of a library: the places are enough, their sources would fill pages.
+        # A defect of the plugin or of a library: locations are enough, sources would fill pages.
         return super().repr_failure(excinfo, style or "short")
 
     def _representation(
         self, excinfo: pytest.ExceptionInfo[BaseException], headline: str, text: str, line: int | None, lecture: str
     ) -> Any:
-        # pytest's own representation travels through xdist and into JUnit; only its words are replaced.
+        # pytest's own representation survives xdist and reaches JUnit; only its text is replaced.
         representation: Any = excinfo.getrepr(style="value", chain=False)
         representation.reprtraceback.reprentries[0].lines[:] = text.split("\n")
         representation.reprcrash.message = headline
@@ -216,23 +171,23 @@ class LectureItem(pytest.Item):
         return representation
 
     def reportinfo(self) -> tuple[StrPath, int | None, str]:
-        """Say where the item is."""
+        """Return where the item is."""
         several, name = self._several, harmless_id(self.lecture_name)
         path = self.path if name == self.lecture_name else self.config.rootpath / name
         return path, None, name if several is None else f"{name} [{several.name}]"
 
 
-def session_of(node: pytest.Collector | pytest.Item) -> LectureSession:
-    """Give the session object that holds settings and budgets."""
-    plugin: LectureSession = node.config.pluginmanager.getplugin(SESSION_PLUGIN)
+def session_of(node: pytest.Collector | pytest.Item) -> LectureCheckSession:
+    """Return the session's state."""
+    plugin: LectureCheckSession = node.config.pluginmanager.getplugin(SESSION_PLUGIN)
     return plugin
 
 
 def lecture_name(node: LectureFile | LectureItem) -> str:
-    """Give a lecture's key: POSIX path from rootdir in NFC; a lecture outside of it has one that leads there."""
+    """Return a lecture's key: its POSIX path from rootdir in NFC, with ``..`` for a lecture outside of rootdir."""
     text, root = os.fspath(node.path), f"{node.config.rootpath}{os.sep}"
     if text.startswith(root):
-        # Asked for every file that is collected, and nearly always below rootdir: relpath costs ten times as much.
+        # Called for every file that is collected; relpath costs ten times as much.
         return unicodedata.normalize("NFC", text.removeprefix(root).replace(os.sep, "/"))
     try:
         relative = Path(os.path.relpath(text, node.config.rootpath))
@@ -244,10 +199,10 @@ def lecture_name(node: LectureFile | LectureItem) -> str:
 
 def harmless_id(name: str) -> str:
     r"""
-    Give a name as pytest may print it and write it into XML: control characters escaped (``\n``), commands broken.
+    Return a name that is safe to print and to write into XML: control characters escaped (``\n``), commands broken.
 
-    Runners of GitHub take a line that begins with ``::`` as a command, and ``##[`` anywhere. Within a name ``::``
-    stays: pytest finds such a file by its name, and would not by another.
+    GitHub's runners read a line that begins with ``::`` as a command, and ``##[`` anywhere in a line. Within a name
+    ``::`` stays, because pytest finds such a file by its name only.
     """
     if name.isascii() and name.isprintable() and not name.lstrip().startswith("::") and "##[" not in name:
         return name

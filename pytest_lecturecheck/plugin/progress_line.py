@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,8 +23,8 @@ _LEAST_COLUMNS: Final = 30
 _STALE_SECONDS: Final = 5.0
 
 
-def state_of(progress: RunProgress) -> ShownProgress:
-    """Turn what the runner says into what the line shows."""
+def shown_progress(progress: RunProgress) -> ShownProgress:
+    """Return what is shown of a run's progress."""
     snapshot = progress.snapshot
     return ShownProgress(
         name=progress.lecture,
@@ -59,13 +58,6 @@ class LiveLine:
     def note(self, progress: ShownProgress) -> None:
         """Remember where a lecture stands."""
         self._states[progress.name] = (time.monotonic(), progress)
-
-    def note_text(self, text: object) -> None:
-        """Take a worker's message and show it at once; called on a thread of execnet."""
-        if not isinstance(text, str):
-            return
-        self.note(ShownProgress(**json.loads(text)))
-        self.show()
 
     def end(self, entry: Entry) -> None:
         """Drop a lecture that has ended, and clear what was shown."""
@@ -123,12 +115,6 @@ class LogLines:
     def note(self, progress: ShownProgress) -> None:
         """Remember where a lecture stands."""
         self._heartbeat.note(progress)
-
-    def note_text(self, text: object) -> None:
-        """Take a worker's message; called on a thread of execnet."""
-        if isinstance(text, str):
-            self.note(ShownProgress(**json.loads(text)))
-            self.show()
 
     def show(self) -> None:
         """Write what is due."""

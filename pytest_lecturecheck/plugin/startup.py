@@ -1,75 +1,98 @@
-"""The start of a session: settings are read and checked, and everything that a session needs is put together."""
+"""The start of a session: read and check the settings, then put together what the session needs."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.config.option_table import OPTIONS
+from pytest_lecturecheck.config.environment import EnvironmentContext
 from pytest_lecturecheck.config.options import Mode, SessionSettings, read_command_line, resolve
-from pytest_lecturecheck.errors import LectureCheckError, SettingsError
+from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.kernel.launchers.launcher_choice import merge_launchers, open_launcher
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
-from pytest_lecturecheck.plugin import hookspecs
-from pytest_lecturecheck.plugin import xdist as scheduling
-from pytest_lecturecheck.plugin.collection_hooks import CollectionHooks
+from pytest_lecturecheck.lease.admission import Capacity
+from pytest_lecturecheck.lease.broker import LeaseBroker, is_covered, machine_capacity
+from pytest_lecturecheck.plugin import hookspecs, xdist
 from pytest_lecturecheck.plugin.nodes import SESSION_PLUGIN
-from pytest_lecturecheck.plugin.rootdir import explain_moved_rootdir
-from pytest_lecturecheck.plugin.session_hooks import LectureCheckSession
+from pytest_lecturecheck.plugin.notices import Notices
+from pytest_lecturecheck.plugin.roles import Role, choose_role
+from pytest_lecturecheck.plugin.session_state import LectureCheckSession
+from pytest_lecturecheck.plugin.timeout_bridge import TimeoutBridge
 from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
-from pytest_lecturecheck.probe.machine import detect_platform
-from pytest_lecturecheck.session.failure_memory import FailureMemory, is_ci
+from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
+from pytest_lecturecheck.session.collection import LectureCollection
+from pytest_lecturecheck.session.failure_memory import FailureMemory
+from pytest_lecturecheck.session.github_actions import guard_for
+from pytest_lecturecheck.session.journal_writer import JournalWriter
+from pytest_lecturecheck.session.pytest_arguments import read_arguments
 from pytest_lecturecheck.session.results import Results
+from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
-from pytest_lecturecheck.store.writable import explain_unwritable
 
 
 def register(config: pytest.Config) -> None:
     """
-    Register the session object.
+    Register the session's state and its hooks.
 
     Raises:
         pytest.UsageError: settings or budget files cannot be used; nothing has been started.
     """
-    if not scheduling.is_worker(config) and (fault := _moved_rootdir(config)):
-        msg = f"lecturecheck: {fault}"
-        raise pytest.UsageError(msg)
+    mark, worker = xdist.worker_identity(config)
+    journal = JournalWriter(config.rootpath, session=mark, worker=worker)
+    notices = Notices()
+    role = choose_role(config, journal, notices, guard_for(os.environ))
     try:
-        given = read_command_line(config.getoption)
-        settings = resolve(given, config.rootpath, config.invocation_params.dir)
-        accelerators = detect_accelerators()
-        results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
-        if not scheduling.is_worker(config) and not config.getoption("collectonly"):
-            _check_places(settings, results)
-        memory = _open_memory(config, settings)
-        config.pluginmanager.add_hookspecs(hookspecs)
-        launcher = _open_launcher(config, settings)
+        role.check_arguments()
+        session = _build_session(config, role, journal, notices)
     except LectureCheckError as exc:
         msg = f"lecturecheck: {exc}"
         raise pytest.UsageError(msg) from exc
-    session = LectureCheckSession(config, settings, results, memory, accelerators, launcher)
     config.pluginmanager.register(session, SESSION_PLUGIN)
-    hooks = CollectionHooks(session.collection, session.arguments, results, session.planned_capacity)
-    config.pluginmanager.register(hooks, f"{SESSION_PLUGIN}_collection")
-    if not scheduling.is_worker(config) and config.pluginmanager.hasplugin("xdist"):
-        doors = scheduling.WorkerHooks(session.orders, session.note_worker_progress, session.note_worker_crash)
-        config.pluginmanager.register(doors)
+    for hooks in (TimeoutBridge(), *role.hooks(session)):
+        config.pluginmanager.register(hooks, f"{SESSION_PLUGIN}_{type(hooks).__name__}")
 
 
-def _check_places(settings: SessionSettings, results: Results) -> None:
-    """Refuse places that cannot be written before anything has run for hours in vain."""
-    if settings.budget_folder.exists() and not settings.budget_folder.is_dir():
-        msg = f"the budget folder {settings.budget_folder} is a file; expected a folder"
-        raise SettingsError(msg)
-    wanted = [("report", path) for path in settings.reports]
-    if settings.mode is Mode.RECORD:
-        wanted.append(("budget file", results.budget_file))
-    for what, path in wanted:
-        if reason := explain_unwritable(path):
-            msg = f"{what} {reason}"
-            raise SettingsError(msg)
+def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, notices: Notices) -> LectureCheckSession:
+    given = read_command_line(config.getoption)
+    settings = resolve(given, config.rootpath, config.invocation_params.dir)
+    accelerators = detect_accelerators()
+    if accelerators.is_fault:
+        notices.add(f"the GPU cannot be used here: {accelerators.reason}; lectures run as on a machine without one")
+    machine = detect_machine(accelerators=accelerators.names, driver=accelerators.driver, cuda=accelerators.cuda)
+    results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
+    role.check_outputs(settings, results)
+    config.pluginmanager.add_hookspecs(hookspecs)
+    launcher = _open_launcher(config, settings)
+    leases = _open_leases(
+        config, settings, machine_capacity(machine, accelerators.devices, settings.capacity_bytes), launcher
+    )
+    configuration = role.configuration(settings, leases)
+    arguments = read_arguments(configuration.args, Path(configuration.invocation_dir))
+    if arguments.odd:
+        config.args[:] = arguments.args
+    context = RuntimeContext(
+        rootdir=config.rootpath,
+        invocation_dir=config.invocation_params.dir,
+        settings=settings,
+        results=results,
+        memory=_open_memory(config, settings, is_on=configuration.remembers_failures, writes=role.writes_failures),
+        collection=LectureCollection(config.rootpath, settings, arguments, config.invocation_params.dir),
+        machine=machine,
+        devices=accelerators.devices,
+        environment_context=EnvironmentContext(
+            kernel_count=xdist.kernel_count(config),
+            device_bytes=accelerators.smallest_bytes,
+            cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
+        ),
+        leases=leases,
+        journal=journal,
+        progress=role.progress,
+        launcher=launcher,
+    )
+    return LectureCheckSession(context, configuration, arguments)
 
 
 def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher:
@@ -80,26 +103,25 @@ def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher
     return open_launcher(settings.launcher, slurm=settings.slurm, folder=folder, others=others)
 
 
-def _moved_rootdir(config: pytest.Config) -> str:
-    return explain_moved_rootdir(
-        [str(word) for word in config.invocation_params.args],
-        flags=[option.flag for option in OPTIONS if option.on_command_line and option.metavar],
-        tests=config.args,
-        invocation_dir=config.invocation_params.dir,
-        rootdir=config.rootpath,
+def _open_leases(
+    config: pytest.Config, settings: SessionSettings, capacity: Capacity, launcher: Launcher
+) -> LeaseBroker:
+    return LeaseBroker(
+        capacity,
+        worker_count=xdist.kernel_count(config),
+        is_on=settings.takes_leases and not is_covered(os.environ),
+        is_strict=settings.strict,
+        takes_all=settings.mode is Mode.RECORD and not launcher.admits,
+        has_queue=launcher.admits,
     )
 
 
-def _open_memory(config: pytest.Config, settings: SessionSettings) -> FailureMemory:
-    is_worker = scheduling.is_worker(config)
-    is_on = settings.remember_failures if settings.remember_failures is not None else is_ci(os.environ)
-    if is_worker:
-        is_on = bool(scheduling.orders_from_controller(config).get("remembers", is_on))
+def _open_memory(config: pytest.Config, settings: SessionSettings, *, is_on: bool, writes: bool) -> FailureMemory:
     memory = FailureMemory(
         rootdir=config.rootpath,
         is_on=is_on,
         recalls=settings.mode is Mode.CHECK and not settings.rerun_failed,
-        writes=not is_worker,
+        writes=writes,
     )
     memory.load()
     return memory

@@ -1,11 +1,10 @@
-"""What a session hands to GitHub Actions, where it runs there: the job's summary and annotations, and nothing else."""
+"""The session's output for GitHub Actions: the job summary and annotations. Nothing is written elsewhere."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from pytest_lecturecheck.model.platform import Machine
@@ -17,12 +16,16 @@ _WORKSPACE: Final = "GITHUB_WORKSPACE"
 
 
 def guard_for(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """Give what makes printed text harmless to the runner that reads it; without one, text stays as it is."""
-    return _texts().guard if environ.get(_ACTIONS) == "true" else lambda text: text
+    """Return what makes printed text harmless to the runner that reads it; without a runner, text is unchanged."""
+    if environ.get(_ACTIONS) != "true":
+        return lambda text: text
+    from pytest_lecturecheck.report.github_summary import guard  # noqa: PLC0415 - only on GitHub Actions
+
+    return guard
 
 
 def guard_longrepr(longrepr: Any, guarded: Callable[[str], str]) -> Any:
-    """Make what pytest is going to print of a failure, an error or a skip harmless; gives what is to be printed."""
+    """Return the representation of a failure, an error or a skip with harmless text."""
     if isinstance(longrepr, tuple):
         return tuple(guarded(part) if isinstance(part, str) else part for part in longrepr)
     for entry in getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ()):
@@ -35,12 +38,12 @@ def guard_longrepr(longrepr: Any, guarded: Callable[[str], str]) -> Any:
 
 class GitHub:
     """
-    The session's door to GitHub Actions; it does nothing elsewhere.
+    Writes the job summary and renders annotations; does nothing where there is no GitHub Actions.
 
     Args:
         environ: the variables of the process.
         rootdir: pytest's rootdir.
-        is_on: whether the settings want it.
+        is_on: whether the settings ask for it.
     """
 
     def __init__(self, environ: Mapping[str, str], rootdir: Path, *, is_on: bool) -> None:
@@ -50,24 +53,30 @@ class GitHub:
         self._folder = _folder_in(environ.get(_WORKSPACE, ""), rootdir)
 
     def annotations(self, entries: Sequence[Entry]) -> list[str]:
-        """Give the lines that make annotations; each is to be printed as a line of its own."""
-        return _texts().render_annotations(entries, self._folder) if self._annotates else []
+        """Return the lines that GitHub turns into annotations; each has to be printed as a line of its own."""
+        if not self._annotates:
+            return []
+        from pytest_lecturecheck.report.github_summary import render_annotations  # noqa: PLC0415 - as above
+
+        return render_annotations(entries, self._folder)
 
     def write_summary(self, entries: Sequence[Entry], *, platform: str, machine: Machine) -> str:
         """
         Add the session to the summary of the job.
 
         Returns:
-            What went wrong, or an empty string.
+            The reason why nothing was written, or an empty string.
         """
         if not self._summary or not entries:
             return ""
+        from pytest_lecturecheck.report.github_summary import SUMMARY_BYTES, render_step_summary  # noqa: PLC0415 - as above
+
         path = Path(self._summary)
         try:
             before = path.stat().st_size if path.exists() else 0
             gap = "\n" if before else ""
-            room_bytes = _texts().SUMMARY_BYTES - before - len(gap)
-            text = _texts().render_step_summary(entries, platform=platform, machine=machine, room_bytes=room_bytes)
+            room_bytes = SUMMARY_BYTES - before - len(gap)
+            text = render_step_summary(entries, platform=platform, machine=machine, room_bytes=room_bytes)
             if not text:
                 return f"the job's summary ({_SUMMARY}) is full: this session is not in it"
             with path.open("a", encoding="utf-8", newline="\n") as stream:
@@ -77,15 +86,8 @@ class GitHub:
         return ""
 
 
-def _texts() -> ModuleType:
-    """Load what is written for GitHub Actions, which few sessions want."""
-    from pytest_lecturecheck.report import github_summary as github  # noqa: PLC0415 - see above
-
-    return github
-
-
 def _folder_in(workspace: str, rootdir: Path) -> str:
-    """Give rootdir's place in the repository, which is where annotations count from."""
+    """Return rootdir relative to the repository, because annotations name files from there."""
     if not workspace:
         return ""
     root, top = (Path(os.path.realpath(path)) for path in (rootdir, workspace))

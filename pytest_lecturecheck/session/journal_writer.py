@@ -153,7 +153,7 @@ def try_folder(rootdir: Path) -> str:
     return ""
 
 
-def tell_interrupted(rootdir: Path) -> list[str]:
+def report_interrupted(rootdir: Path) -> list[str]:
     """Say what sessions that are gone were doing when they were cut off; each is told once."""
     with contextlib.suppress(OSError):
         return render_interrupted(take_interrupted(rootdir / NAME / FOLDER_NAME))
@@ -165,7 +165,7 @@ def find_worker(rootdir: Path, *, session: str, worker: str) -> Interrupted | No
     return take_worker(rootdir / NAME / FOLDER_NAME, session=session, worker=worker)
 
 
-def tell_worker(found: Interrupted) -> str:
+def describe_worker(found: Interrupted) -> str:
     """Say what a worker that went down was doing."""
     return f"worker {one_line(found.worker)} went down: {render_state(found)}"
 

@@ -71,6 +71,10 @@ class Results:
         """Give what this platform has recorded for a lecture, or ``None``."""
         return self._own.find(lecture, variant)
 
+    def checked_budget(self, lecture: str, variant: str = "") -> LectureBudget | None:
+        """Return the budget that a run is compared with; ``None`` while recording, which replaces it."""
+        return self.find_budget(lecture, variant) if self._settings.mode is Mode.CHECK else None
+
     def known_platforms(self, lecture: str, variant: str = "") -> dict[str, float]:
         """Give the highest footprint that other platforms recorded for a lecture, as context."""
         known = {}
@@ -103,7 +107,7 @@ class Results:
         for packed in json.loads(text):
             run = run_from_dict(packed["run"])
             verdict = verdict_from_dict(packed["verdict"])
-            budget = self.budget_of(run) if self._settings.mode is Mode.CHECK else None
+            budget = self.checked_budget(run.lecture, run.variant)
             entries.append(Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"]))
         return entries
 

@@ -1,18 +1,10 @@
-"""
-Where the rooms meet: a lecture's file becomes runs and verdicts.
-
-Imported when the first lecture runs, not before: this is what makes nbclient, nbformat and psutil load.
-"""
+"""Where kernels and probes meet: a lecture with its settings becomes a run, several at once become a cohort's run."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 import zmq
@@ -23,14 +15,13 @@ from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.run.loop import KernelLoop
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress, Tracing
-from pytest_lecturecheck.kernel.run.runner import nothing_to_run, run_lecture
-from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Probe
-from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.probe import marked_processes as leftovers
 from pytest_lecturecheck.probe import oom
@@ -39,27 +30,9 @@ from pytest_lecturecheck.probe.machine import available_memory, read_ulimit
 from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.remote import RemoteProbe
 from pytest_lecturecheck.session.reaper import Reaper
-from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
-from pytest_lecturecheck.store.own_folder import make_own_folder
 
 _RECONNECT_MILLISECONDS: Final = 4
 """libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""
-
-_NAME_CHARS: Final = 80
-
-
-def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
-    """Say where the traces of these cells go: into our own folder, under a name made of the lecture's."""
-    from pytest_lecturecheck.trace.trace_reader import read_cell  # noqa: PLC0415 - few sessions trace
-
-    with contextlib.suppress(OSError):
-        # Said by the profiler, cell by cell.
-        make_own_folder(rootdir)
-    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture.name).strip("._")[-_NAME_CHARS:]
-    # Different names may look the same by now.
-    digest = hashlib.sha256(lecture.name.encode(errors="surrogatepass")).hexdigest()[:8]
-    folder = rootdir / OWN_FOLDER / "traces" / f"{name}-{digest}"
-    return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +86,7 @@ class Workbench:
         self._context: zmq.asyncio.Context | None = None
         self._gpus = open_gpu_monitor()
         # On Windows a kernel's own watch over its parent is all there is.
-        self._warden = None if os.name == "nt" else Reaper()
+        self._reaper = None if os.name == "nt" else Reaper()
 
         def open_probe(pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
             on_kernel(pid)
@@ -131,7 +104,7 @@ class Workbench:
             compare_oom=oom.compare_oom_counters,
             read_kernel_log=lambda pids, since: oom.read_kernel_log(pids, since_seconds=since),
             read_load_average=lambda: oom.read_load_average(core_count=machine.core_count),
-            warden=self._warden,
+            warden=self._reaper,
             available_memory=available_memory,
             on_progress=on_progress,
             read_ulimit=read_ulimit,
@@ -228,8 +201,8 @@ class Workbench:
         """Stop the loop and its sockets; safe to call twice."""
         self._loop.close()
         self._gpus.close()
-        if self._warden is not None:
-            self._warden.close()
+        if self._reaper is not None:
+            self._reaper.close()
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
@@ -260,49 +233,3 @@ def _join(spec: CohortSpec, end: CohortEnd) -> Run:
         interval_seconds=WATCH_SECONDS,
         device_starts_seconds=[item.device_origin_seconds for item in end.members],
     )
-
-
-def unreadable_run(name: str, platform: str, machine: Machine, reason: str) -> Run:
-    """Give the record of a file that could not be read as a lecture."""
-    return Run(lecture=name, platform=platform, machine=machine, outcome=Outcome.UNREADABLE, reason=reason)
-
-
-def refused_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
-    """Give the record of a lecture that was not started, because the machine cannot hold it."""
-    return replace(skipped_run(lecture, platform, machine, reason), outcome=Outcome.REFUSED)
-
-
-def waiting_progress(lecture: Lecture, reason: str, seconds: float) -> RunProgress:
-    """Say that a lecture waits for room on the machine, and has for so long."""
-    return RunProgress(
-        lecture=lecture.name,
-        number=0,
-        total=len(lecture.cells),
-        elapsed_seconds=seconds,
-        snapshot=None,
-        waits_for=reason,
-    )
-
-
-def skipped_run(lecture: Lecture, platform: str, machine: Machine, reason: str) -> Run:
-    """Give the record of a lecture that is not run at all."""
-    return Run(
-        lecture=lecture.name,
-        platform=platform,
-        machine=machine,
-        outcome=Outcome.SKIPPED,
-        reason=reason,
-        findings=lecture.findings,
-    )
-
-
-__all__ = [
-    "KernelJob",
-    "Workbench",
-    "nothing_to_run",
-    "read_lecture",
-    "refused_run",
-    "skipped_run",
-    "unreadable_run",
-    "waiting_progress",
-]

@@ -159,8 +159,8 @@ def test_concurrency_that_collection_cannot_see_is_told(own_desk):
     session = own_desk.pytest("--lecture-budget")
     (found,) = session.findings("far.ipynb")
     assert found == (
-        "concurrency is set in the lecture too far from the file's beginning and end to be seen when lectures are "
-        "collected; give it with --lecture-concurrency, or in the settings file"
+        "concurrency is set too far from the beginning and the end of the lecture's file to be found when lectures are "
+        "collected, so the lecture was run by itself; set it with --lecture-concurrency or in the settings file"
     )
 
 

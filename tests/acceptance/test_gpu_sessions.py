@@ -124,7 +124,7 @@ def test_lectures_that_need_a_gpu_run_here_and_are_skipped_elsewhere(card):
         "needs a GPU (notebook metadata lecturecheck.gpu), and there is none here"
     )
     assert elsewhere.run("narrative.ipynb")["reason"] == (
-        "tells of a GPU in its output (notebook metadata lecturecheck.gpu), and there is none here"
+        "shows a GPU in its output (notebook metadata lecturecheck.gpu), and there is none here"
     )
 
 

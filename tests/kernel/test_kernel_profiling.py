@@ -9,7 +9,7 @@ from support.benches import lecture, messages, run_to_limit, statuses
 from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.errors import TraceFileError
 from pytest_lecturecheck.model.finding import FindingKind
-from pytest_lecturecheck.session.workbench import plan_tracing
+from pytest_lecturecheck.session.trace_plan import plan_tracing
 
 SET_UP = """
     import jax, jax.numpy as jnp

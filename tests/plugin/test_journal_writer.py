@@ -17,7 +17,7 @@ from pytest_lecturecheck.session.journal_writer import (
     JournalWriter,
     render_interrupted,
     render_state,
-    tell_interrupted,
+    report_interrupted,
     try_folder,
 )
 from pytest_lecturecheck.store.journal import Interrupted, read_journal
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_written_the_session_goes_on_and_says_so(tmp_path):
     assert try_folder(tmp_path) == (
         ".lecturecheck cannot be written (File exists): after a crash nothing will tell what was running"
     )
-    assert tell_interrupted(tmp_path) == []
+    assert report_interrupted(tmp_path) == []
 
 
 def test_a_session_that_was_cut_off_is_told_in_one_line():

@@ -1,4 +1,4 @@
-"""What a controller of xdist does with the words of its workers."""
+"""What a controller of xdist does with the messages of its workers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import threading
 
 import pytest
 
-from pytest_lecturecheck.plugin.xdist import WorkerHooks
+from pytest_lecturecheck.plugin.xdist import WorkerManager
 
 
 @pytest.mark.parametrize("hook", ["pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"])
 def test_progress_of_workers_is_not_written_into_a_line_of_pytest(hook):
     taken = []
-    orders = WorkerHooks(dict, taken.append, lambda _mark, _worker: None)
-    writing = getattr(orders, hook)()
+    manager = WorkerManager({}, taken.append, lambda _mark, _worker: None)
+    writing = getattr(manager, hook)()
     next(writing)
-    thread = threading.Thread(target=orders.take_progress, args=("progress",), daemon=True)
+    thread = threading.Thread(target=manager.take_progress, args=("progress",), daemon=True)
     thread.start()
     thread.join(0.5)
     assert (thread.is_alive(), taken) == (True, [])

@@ -1,4 +1,4 @@
-"""A lecture that says that it needs a GPU and was not seen on one."""
+"""A lecture that needs a GPU and did not use one."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import GpuNeed
-from pytest_lecturecheck.session.lecture_runner import unused_gpu_finding
+from pytest_lecturecheck.session.gpu_findings import unused_gpu_finding
 
 LIVE = Measurement(metric=Metric.GPU_LIVE, value=0, method=Method.AGENT, source="JAX on cuda:0")
 
@@ -23,10 +23,10 @@ def run(*readings, outcome=Outcome.COMPLETED):
 def test_it_may_have_run_on_the_cpu():
     finding = unused_gpu_finding(run(used(0)), GpuNeed.REQUIRED)
     assert finding.message == (
-        "the lecture needs a GPU, and none of its processes was seen with memory of one: it may have run on the CPU"
+        "the lecture needs a GPU, but none of its processes held GPU memory: it may have run on the CPU"
     )
     assert (finding.kind, finding.fails_when_strict) == (FindingKind.GPU, True)
-    assert "tells of a GPU in its output, and" in unused_gpu_finding(run(used(0)), GpuNeed.NARRATIVE).message
+    assert "shows a GPU in its output, but" in unused_gpu_finding(run(used(0)), GpuNeed.NARRATIVE).message
 
 
 @pytest.mark.parametrize(

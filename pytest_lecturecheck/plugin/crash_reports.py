@@ -1,0 +1,60 @@
+"""What the journal says of sessions and workers that never came to their end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.journal_writer import (
+    describe_worker,
+    find_worker,
+    lost_run,
+    report_interrupted,
+    try_folder,
+)
+from pytest_lecturecheck.verdict import Policy
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.plugin.notices import Notices
+    from pytest_lecturecheck.session.runtime_context import RuntimeContext
+
+
+class CrashReports:
+    """
+    Reports on the controller what was running when a session or a worker was cut off.
+
+    Args:
+        context: what the runners of this process work with.
+        notices: takes what is to be said.
+    """
+
+    def __init__(self, context: RuntimeContext, notices: Notices) -> None:
+        """Read nothing yet."""
+        self._context = context
+        self._notices = notices
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Report earlier sessions that were cut off, and a folder that cannot be written."""
+        if not session.config.getoption("collectonly"):
+            fault = try_folder(self._context.rootdir)
+            self._notices.add(*report_interrupted(self._context.rootdir), fault)
+
+    def note_worker_crash(self, mark: str, worker: str) -> None:
+        """
+        Report a worker that went down, and add an entry for the lecture that it ran.
+
+        Args:
+            mark: identifies the test run.
+            worker: the worker's name.
+        """
+        context = self._context
+        found = find_worker(context.rootdir, session=mark, worker=worker)
+        if found is None:
+            return
+        self._notices.add(describe_worker(found))
+        if found.lecture:
+            run = lost_run(found, platform=context.results.platform, machine=context.machine)
+            context.results.take([Entry(run=run, verdict=context.results.judge(run, Policy()))])

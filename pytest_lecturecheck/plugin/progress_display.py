@@ -1,0 +1,116 @@
+"""Progress of lectures: shown by the controller, sent to it by a worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_lecturecheck.plugin.progress_line import LiveLine, LogLines, open_live, shown_progress
+from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_stop
+from pytest_lecturecheck.session.journal_writer import JournalWriter
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.run.ports import RunProgress
+    from pytest_lecturecheck.plugin.notices import Notices
+    from pytest_lecturecheck.report.entry import Entry
+
+
+class ProgressSender:
+    """
+    Sends the progress of a worker's lectures to the controller.
+
+    Args:
+        journal: what this process writes down.
+        send: sends one text to the controller at once.
+    """
+
+    def __init__(self, journal: JournalWriter, send: Callable[[str], None]) -> None:
+        """Send nothing yet."""
+        self._journal = journal
+        self._send = send
+
+    def note(self, progress: RunProgress) -> None:
+        """Record and send the progress of a run; called on the kernels' thread."""
+        self._journal.note(progress)
+        self._send(json.dumps(asdict(shown_progress(progress))))
+
+    def show(self) -> None:
+        """Force the journal to the disk."""
+        self._journal.sync()
+
+
+class ProgressDisplay:
+    """
+    Shows the progress of lectures in this process and on workers; also the hooks that this needs.
+
+    Args:
+        config: pytest's configuration.
+        journal: what this process writes down.
+        notices: takes the lectures that were running at an interruption.
+        guard: makes printed text harmless to the CI service that reads it.
+    """
+
+    def __init__(
+        self, config: pytest.Config, journal: JournalWriter, notices: Notices, guard: Callable[[str], str]
+    ) -> None:
+        """Show nothing before the session starts: pytest registers its terminal reporter late."""
+        self._config = config
+        self._journal = journal
+        self._notices = notices
+        self._guard = guard
+        self._live: LiveLine | LogLines | None = None
+        self._running: dict[str, ShownProgress] = {}
+
+    def note(self, progress: RunProgress) -> None:
+        """Record the progress of a run in this process; called on the kernels' thread."""
+        self._journal.note(progress)
+        state = shown_progress(progress)
+        # One process runs one lecture, or one cohort, at a time.
+        self._running = {state.name: state}
+        if self._live is not None:
+            self._live.note(state)
+
+    def show(self) -> None:
+        """Show the progress of this process's lecture."""
+        self._journal.sync()
+        if self._live is not None:
+            self._live.show()
+
+    def note_from_worker(self, text: object) -> None:
+        """Record and show a worker's progress; called on a thread of execnet."""
+        if not isinstance(text, str):
+            return
+        state = ShownProgress(**json.loads(text))
+        self._running[state.name] = state
+        if self._live is not None:
+            self._live.note(state)
+            self._live.show()
+
+    def end(self, entry: Entry) -> None:
+        """Forget a lecture that has ended."""
+        self._running.pop(entry.run.title, None)
+        if self._live is not None:
+            self._live.end(entry)
+
+    def open(self, interval_seconds: float) -> None:
+        """
+        Choose between a live line and lines of a log.
+
+        Args:
+            interval_seconds: time between two lines about one lecture in a log; 0 for no lines at all.
+        """
+        self._live = open_live(self._config, interval_seconds=interval_seconds, guarded=self._guard)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Take the live line away before pytest writes on."""
+        if self._live is not None:
+            self._live.clear()
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Keep for the summary which lectures were running: they have no entry."""
+        self._notices.add(*(render_stop(state) for state in self._running.values()))

@@ -1,0 +1,138 @@
+"""How an item's entries reach the controller: directly, or from a worker as text on the test report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pytest
+
+from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.plugin.nodes import LectureItem, entry_key
+from pytest_lecturecheck.session.github_actions import guard_longrepr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_lecturecheck.plugin.progress_display import ProgressDisplay
+    from pytest_lecturecheck.plugin.session_state import LectureCheckSession
+    from pytest_lecturecheck.report.entry import Entry
+
+_ENTRIES: Final = "lecturecheck"
+"""Attribute of the test report that carries the entries to the controller."""
+_STATE: Final = "lecturecheck_state"
+"""Attribute of the test report that carries the key of the state in which a lecture failed."""
+
+
+class EntrySender(Protocol):
+    """Hands an item's entries on to the controller."""
+
+    def send(self, report: pytest.TestReport, entries: Sequence[Entry]) -> None:
+        """Hand on the entries that belong to a test report."""
+
+
+class LocalEntries:
+    """Keeps entries in this process: packing and unpacking the values of some hundred cells takes a second."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._waiting: dict[str, Sequence[Entry]] = {}
+
+    def send(self, report: pytest.TestReport, entries: Sequence[Entry]) -> None:
+        """Keep the entries until the report is logged."""
+        self._waiting[report.nodeid] = entries
+
+    def take(self, report: pytest.TestReport) -> Sequence[Entry]:
+        """Return the entries that belong to a test report, once."""
+        return self._waiting.pop(report.nodeid, ())
+
+
+class WorkerEntries:
+    """
+    Puts entries on the test report as one text, which is what survives every transport.
+
+    Args:
+        pack: packs entries into one text.
+    """
+
+    def __init__(self, pack: Callable[[Sequence[Entry]], str]) -> None:
+        """Remember how to pack."""
+        self._pack = pack
+
+    def send(self, report: pytest.TestReport, entries: Sequence[Entry]) -> None:
+        """Put the entries on the report."""
+        setattr(report, _ENTRIES, self._pack(entries))
+
+
+class ItemReports:
+    """
+    Hooks that make the report of a lecture's item, in the process that ran it.
+
+    Args:
+        session: the session's state.
+        sender: hands entries on to the controller.
+        guard: makes printed text harmless to the CI service that reads it.
+    """
+
+    def __init__(self, session: LectureCheckSession, sender: EntrySender, guard: Callable[[str], str]) -> None:
+        """Hold what the hook needs."""
+        self._session = session
+        self._sender = sender
+        self._guard = guard
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Hand the item's entries on with its report."""
+        report: Any = yield
+        if not isinstance(item, LectureItem):
+            return report  # type: ignore[no-any-return]
+        if call.when == "setup" and call.excinfo is not None and call.excinfo.errisinstance(LectureCheckError):
+            # pytest asks an item for its failure text only when the test itself failed.
+            report.longrepr = item.repr_failure(call.excinfo)
+        report.longrepr = guard_longrepr(report.longrepr, self._guard)
+        if call.when == "call" or (call.when == "setup" and not report.passed):
+            # pytest keeps the items of a session; their entries go to the results instead.
+            entries = item.stash.get(entry_key, [])
+            item.stash[entry_key] = []
+            if entries:
+                self._sender.send(report, entries)
+                setattr(report, _STATE, self._session.lectures.take_state_key(item.lecture_name))
+        return report  # type: ignore[no-any-return]
+
+
+class ReportedEntries:
+    """
+    Hooks of the controller that take entries from reports.
+
+    Args:
+        config: pytest's configuration.
+        session: the session's state.
+        local: entries of items that ran in this process.
+        display: shows progress.
+    """
+
+    def __init__(
+        self, config: pytest.Config, session: LectureCheckSession, local: LocalEntries, display: ProgressDisplay
+    ) -> None:
+        """Hold what the hook needs."""
+        self._config = config
+        self._context = session.context
+        self._local = local
+        self._display = display
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the entries to the results, remember failures, and call the hook for verdicts."""
+        text = getattr(report, _ENTRIES, None)
+        entries = self._local.take(report)
+        if isinstance(text, str):
+            entries = self._context.results.unpack(text)
+            # pytest keeps the reports of a session.
+            delattr(report, _ENTRIES)
+        if not entries:
+            return
+        self._context.results.take(entries)
+        self._context.memory.note(entries, str(getattr(report, _STATE, "")))
+        for entry in entries:
+            self._config.hook.pytest_lecturecheck_verdict(config=self._config, run=entry.run, verdict=entry.verdict)
+            self._display.end(entry)

@@ -1,0 +1,71 @@
+"""The end of a session: kernels stop, and the controller writes budgets and reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.plugin.notices import Notices
+    from pytest_lecturecheck.plugin.session_state import LectureCheckSession
+    from pytest_lecturecheck.session.github_actions import GitHub
+
+
+class WorkerEnd:
+    """
+    Stops the kernels of a worker.
+
+    Args:
+        session: the session's state.
+    """
+
+    def __init__(self, session: LectureCheckSession) -> None:
+        """Hold what is closed at the end."""
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Stop the kernels' loop."""
+        self._session.close()
+
+    def pytest_unconfigure(self) -> None:
+        """Stop the kernels' loop where the session never finished."""
+        self._session.close()
+
+
+class ControllerEnd:
+    """
+    Stops the kernels of this process, and writes what the session found out.
+
+    Args:
+        session: the session's state.
+        github: the job summary of GitHub Actions.
+        notices: takes what could not be written.
+    """
+
+    def __init__(self, session: LectureCheckSession, github: GitHub, notices: Notices) -> None:
+        """Hold what is written and closed at the end."""
+        self._session = session
+        self._github = github
+        self._notices = notices
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Stop the kernels' loop, then write budgets and reports."""
+        self._session.close()
+        # A session that only collects has no results, and must not write over those of an earlier one.
+        if session.config.getoption("collectonly"):
+            return
+        context = self._session.context
+        is_whole = context.results.finish(context.machine)
+        fault = self._github.write_summary(
+            context.results.entries, platform=context.results.platform, machine=context.machine
+        )
+        self._notices.add(fault)
+        if not is_whole and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_unconfigure(self) -> None:
+        """Stop the kernels' loop where the session never finished."""
+        self._session.close()

@@ -1,0 +1,100 @@
+"""
+Everything that an item asks the session for: read a lecture, say why it is not run, run it, run a cohort.
+
+Importing this module loads nbclient, nbformat, jupyter_client and psutil. The plugin therefore imports it when the
+first lecture is read, and only :mod:`pytest_lecturecheck.plugin.session_state` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pytest_lecturecheck.model.cohort import CohortSpec
+from pytest_lecturecheck.model.lecture import Lecture
+from pytest_lecturecheck.model.settings import ItemLimit
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.cohort_runner import CohortRunner
+from pytest_lecturecheck.session.failure_states import FailureStates
+from pytest_lecturecheck.session.lecture_reader import LectureReader, PreparedLecture
+from pytest_lecturecheck.session.lecture_runner import LectureRunner
+from pytest_lecturecheck.session.runtime_context import RuntimeContext
+from pytest_lecturecheck.session.unrun_entries import skipped_entry, unreadable_entry
+from pytest_lecturecheck.session.workbench import Workbench
+
+
+class LectureService:
+    """
+    Reads and runs the lectures of one process.
+
+    Args:
+        context: what the runners of this process work with.
+    """
+
+    def __init__(self, context: RuntimeContext) -> None:
+        """Read nothing and start nothing yet."""
+        self._context = context
+        self._workbench: Workbench | None = None
+        self._states = FailureStates(context)
+        self._reader = LectureReader(context)
+        self._lectures = LectureRunner(context, self._states, self._open_workbench)
+        self._cohorts = CohortRunner(context, self._states, self._open_workbench)
+
+    def read(self, path: Path, name: str) -> Lecture:
+        """Read a lecture's file; see :meth:`LectureReader.read`."""
+        return self._reader.read(path, name)
+
+    def prepare(self, path: Path, name: str) -> PreparedLecture:
+        """Read a lecture's file and resolve its settings; see :meth:`LectureReader.prepare`."""
+        return self._reader.prepare(path, name)
+
+    def prepare_cohort(self, spec: CohortSpec, path: Path) -> Mapping[str, PreparedLecture]:
+        """Read the lectures of a cohort; see :meth:`LectureReader.prepare_cohort`."""
+        return self._reader.prepare_cohort(spec, path)
+
+    def why_not_run(self, prepared: PreparedLecture) -> str:
+        """Return the reason why a lecture is not run, or an empty string."""
+        return self._reader.why_not_run(prepared)
+
+    def unreadable(self, name: str, reason: str) -> Entry:
+        """Return the entry of a file that could not be read as a lecture."""
+        return unreadable_entry(self._context, name, reason)
+
+    def skip(self, lecture: Lecture, reason: str) -> Entry:
+        """Return the entry of a lecture that is not run."""
+        return skipped_entry(self._context, lecture, reason)
+
+    def run(
+        self, prepared: PreparedLecture, limit: ItemLimit | None = None, *, is_alone: bool = False
+    ) -> Iterator[Entry]:
+        """Run a lecture by itself; see :meth:`LectureRunner.run`."""
+        return self._lectures.run(prepared, limit, is_alone=is_alone)
+
+    def run_cohort(
+        self, spec: CohortSpec, prepared: Mapping[str, PreparedLecture], limit: ItemLimit | None = None
+    ) -> Iterator[Entry]:
+        """Run a cohort; see :meth:`CohortRunner.run`."""
+        return self._cohorts.run(spec, prepared, limit)
+
+    def take_state_key(self, lecture: str) -> str:
+        """Return the key of the state in which a lecture failed, once, or an empty string."""
+        return self._states.take(lecture)
+
+    def _open_workbench(self) -> Workbench:
+        if self._workbench is None:
+            context = self._context
+            self._workbench = Workbench(
+                platform=context.results.platform,
+                machine=context.machine,
+                on_kernel=context.journal.note_kernel,
+                on_progress=context.progress.note,
+                on_wait=context.progress.show,
+                kernel_count=context.environment_context.kernel_count,
+                launcher=context.launcher,
+            )
+        return self._workbench
+
+    def close(self) -> None:
+        """Stop the kernels' loop; safe to call twice."""
+        if self._workbench is not None:
+            self._workbench.close()

@@ -1,0 +1,69 @@
+"""What the runners of one process work with: settings, budgets, the machine, and who is told about progress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_lecturecheck.config.environment import EnvironmentContext
+from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
+from pytest_lecturecheck.kernel.launchers.port import Launcher
+from pytest_lecturecheck.lease.broker import LeaseBroker
+from pytest_lecturecheck.model.device import Device
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.session.collection import LectureCollection
+from pytest_lecturecheck.session.failure_memory import FailureMemory
+from pytest_lecturecheck.session.journal_writer import JournalWriter
+from pytest_lecturecheck.session.results import Results
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.run.ports import RunProgress
+
+
+class ProgressListener(Protocol):
+    """Receives the progress of runs."""
+
+    def note(self, progress: RunProgress) -> None:
+        """Record the progress of a run; called on the kernels' thread."""
+
+    def show(self) -> None:
+        """Show the progress that was recorded; called about twice a second on the main thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeContext:
+    """
+    What the runners of one process work with.
+
+    Attributes:
+        rootdir: pytest's rootdir.
+        invocation_dir: where pytest was called.
+        settings: the session's settings.
+        results: budgets and entries.
+        memory: how lectures failed before.
+        collection: the books that lectures belong to.
+        machine: the machine.
+        devices: the GPUs that kernels may use.
+        environment_context: what environment profiles depend on.
+        leases: decides when a lecture may start.
+        journal: what this process writes down while lectures run.
+        progress: receives the progress of runs.
+        launcher: starts kernels.
+    """
+
+    rootdir: Path
+    invocation_dir: Path
+    settings: SessionSettings
+    results: Results
+    memory: FailureMemory
+    collection: LectureCollection
+    machine: Machine
+    devices: Sequence[Device]
+    environment_context: EnvironmentContext
+    leases: LeaseBroker
+    journal: JournalWriter
+    progress: ProgressListener
+    launcher: Launcher = LOCAL

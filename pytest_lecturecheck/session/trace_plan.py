@@ -1,0 +1,30 @@
+"""Where the traces of a lecture's cells are written."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.kernel.run.ports import Tracing
+from pytest_lecturecheck.model.lecture import Lecture
+from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
+from pytest_lecturecheck.store.own_folder import make_own_folder
+
+_NAME_CHARS: Final = 80
+
+
+def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
+    """Return where the traces of these cells go: into our own folder, under a name made of the lecture's."""
+    from pytest_lecturecheck.trace.trace_reader import read_cell  # noqa: PLC0415 - few sessions trace
+
+    with contextlib.suppress(OSError):
+        # The profiler reports it, cell by cell.
+        make_own_folder(rootdir)
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture.name).strip("._")[-_NAME_CHARS:]
+    # Different names may look the same by now.
+    digest = hashlib.sha256(lecture.name.encode(errors="surrogatepass")).hexdigest()[:8]
+    folder = rootdir / OWN_FOLDER / "traces" / f"{name}-{digest}"
+    return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
