@@ -113,7 +113,7 @@ def run_session(folder: Path, workers: int) -> list[int]:
 
 
 def pytest_pids(root: int) -> list[int]:
-    """Give pytest and its workers, without kernels and the warden."""
+    """Give pytest and its workers, without kernels and the reaper."""
     found = [root]
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 @pytest.hookspec
 def pytest_lecturecheck_verdict(config: pytest.Config, run: Run, verdict: Verdict) -> None:
     """
-    Take note of a verdict; called once for each run, on the controller under pytest-xdist.
+    Receive a verdict; called once for each run, on the controller under pytest-xdist.
 
     Args:
         config: pytest's configuration.
         run: the record of the run.
-        verdict: what was made of it.
+        verdict: its verdict.
     """
 
 
 @pytest.hookspec
 def pytest_lecturecheck_launchers(config: pytest.Config) -> Mapping[str, Launcher]:  # type: ignore[empty-body]
     """
-    Offer launchers, which start kernels elsewhere; called once in each process, when the session begins.
+    Return launchers, which start kernels elsewhere; called once in each process, when the session begins.
 
     Args:
         config: pytest's configuration.
 
     Returns:
-        Launchers by the name that ``--lecture-launcher`` takes; see
+        Launchers by the name that ``--lecture-launcher`` accepts; see
         :class:`pytest_lecturecheck.kernel.launchers.port.Launcher`.
     """

@@ -107,7 +107,7 @@ class ProgressDisplay:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:
-        """Take the live line away before pytest writes on."""
+        """Erase the live line before pytest continues its own."""
         if self._live is not None:
             self._live.clear()
 

@@ -1,4 +1,4 @@
-"""Progress: a live line on a terminal, behind what pytest has already written; lines of their own in a log."""
+"""Write progress: a live line on a terminal, after what pytest has already written, or lines of their own in a log."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def shown_progress(progress: RunProgress) -> ShownProgress:
 
 class LiveLine:
     """
-    Writes the live line on a terminal; on anything else it writes nothing.
+    Writes the live line on a terminal; elsewhere it writes nothing.
 
     Args:
         config: pytest's configuration.
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        """Find out whether there is a terminal to write to."""
+        """Check whether there is a terminal to write to."""
         self._config = config
         self._states: dict[str, tuple[float, ShownProgress]] = {}
         reporter = config.pluginmanager.getplugin("terminalreporter")
@@ -56,11 +56,11 @@ class LiveLine:
         self._shown = False
 
     def note(self, progress: ShownProgress) -> None:
-        """Remember where a lecture stands."""
+        """Record the progress of a lecture."""
         self._states[progress.name] = (time.monotonic(), progress)
 
     def end(self, entry: Entry) -> None:
-        """Drop a lecture that has ended, and clear what was shown."""
+        """Drop a lecture that has ended, and erase the line."""
         self._states.pop(entry.run.title, None)
         self.clear()
 
@@ -74,7 +74,7 @@ class LiveLine:
         room = writer.fullwidth - writer.width_of_current_line - 2
         if not running or room < _LEAST_COLUMNS:
             return
-        # One that waits is shown only where none is at work.
+        # A lecture that waits is shown only if none runs.
         longest = max(running, key=lambda progress: (not progress.waits_for, progress.elapsed_seconds))
         text = render_live(longest, width=room - 6)
         if len(running) > 1:
@@ -83,7 +83,7 @@ class LiveLine:
         self._shown = True
 
     def clear(self) -> None:
-        """Take the line away before pytest writes on."""
+        """Erase the line before pytest continues its own."""
         if self._shown:
             self._shown = False
             self._write(_CLEAR)
@@ -103,7 +103,7 @@ class LogLines:
     Args:
         config: pytest's configuration.
         interval_seconds: time between two lines about one lecture.
-        guarded: makes text harmless to whoever reads the log.
+        guarded: makes printed text harmless to the CI service that reads it.
     """
 
     def __init__(self, config: pytest.Config, interval_seconds: float, guarded: Callable[[str], str]) -> None:
@@ -113,19 +113,19 @@ class LogLines:
         self._heartbeat = Heartbeat(self._write, interval_seconds=interval_seconds, clock=time.monotonic)
 
     def note(self, progress: ShownProgress) -> None:
-        """Remember where a lecture stands."""
+        """Record the progress of a lecture."""
         self._heartbeat.note(progress)
 
     def show(self) -> None:
-        """Write what is due."""
+        """Write the lines that are due."""
         self._heartbeat.beat()
 
     def end(self, entry: Entry) -> None:
-        """Tell that a lecture has ended."""
+        """Write that a lecture has ended."""
         self._heartbeat.end(entry)
 
     def clear(self) -> None:
-        """Do nothing: what is in a log stays."""
+        """Do nothing: a log keeps its lines."""
 
     def _write(self, text: str) -> None:
         with _uncaptured(self._config):
@@ -138,12 +138,12 @@ class LogLines:
 
 def open_live(config: pytest.Config, *, interval_seconds: float, guarded: Callable[[str], str]) -> LiveLine | LogLines:
     """
-    Choose how progress is shown: a live line on a terminal, lines in a log, or (with ``-q``) nothing.
+    Return what shows progress: a live line on a terminal, lines in a log, or (with ``-q``) nothing.
 
     Args:
         config: pytest's configuration.
         interval_seconds: time between two lines about one lecture in a log; 0 for no lines at all.
-        guarded: makes text harmless to whoever reads the log.
+        guarded: makes printed text harmless to the CI service that reads it.
     """
     reporter = config.pluginmanager.getplugin("terminalreporter")
     is_log = reporter is not None and config.get_verbosity() >= 0 and not _is_terminal(reporter)
@@ -153,7 +153,7 @@ def open_live(config: pytest.Config, *, interval_seconds: float, guarded: Callab
 
 
 def encoding_of(writer: Any) -> str | None:
-    """Tell which encoding a terminal writer's stream has, or ``None`` where that is not known."""
+    """Return the encoding of a terminal writer's stream, or ``None`` if it is not known."""
     encoding = getattr(getattr(writer, "_file", None), "encoding", None)
     return encoding if isinstance(encoding, str) else None
 

@@ -1,9 +1,9 @@
 """
-Notice that the value of an option has moved pytest's rootdir.
+Detect that the value of an option has moved pytest's rootdir.
 
-pytest looks for its rootdir before it knows the options of plugins: a value that stands apart from its option
-(``--lecture-report out/report.html``) is then a path like those of tests, if there is such a file. With another rootdir
-budgets are looked for, and written, somewhere else.
+pytest determines its rootdir before it knows the options of plugins. A value after a space (``--lecture-report
+out/report.html``) then counts as a path to test, if there is such a file. With another rootdir, budgets are read from,
+and written to, another folder.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ _CONFIGURATION: Final = (
 
 
 def explain_moved_rootdir(
-    words: Sequence[str], *, flags: Sequence[str], tests: Sequence[str], invocation_dir: Path, rootdir: Path
+    arguments: Sequence[str], *, flags: Sequence[str], tests: Sequence[str], invocation_dir: Path, rootdir: Path
 ) -> str:
     """
-    Say what has moved pytest's rootdir and how to write it, or give an empty string.
+    Explain what has moved pytest's rootdir and what to write instead, or return an empty string.
 
     Args:
-        words: the command line as it was written.
+        arguments: the command line as it was written.
         flags: our options that take a value.
-        tests: the paths to test that pytest has made out.
+        tests: the paths to test, as pytest parsed them.
         invocation_dir: where pytest was called.
-        rootdir: the rootdir that pytest has chosen.
+        rootdir: the rootdir that pytest chose.
     """
     paths = [invocation_dir / text.split("::")[0] for text in tests]
     folders = [path if path.is_dir() else path.parent for path in paths if path.exists()] or [invocation_dir]
     start = Path(os.path.commonpath(folders))
-    for flag, value in pairwise(words):
+    for flag, value in pairwise(arguments):
         path = invocation_dir / value
         if flag not in flags or not path.exists() or path.is_relative_to(start):
             continue
         expected = _expected_rootdir(start)
         if rootdir != expected:
             return (
-                f"{flag} {value}: pytest takes a value that stands apart from its option for a path to test, and has "
-                f"made {rootdir} its rootdir instead of {expected}; write {flag}={value}"
+                f"{flag} {value}: pytest takes a value after a space for a path to test, and made {rootdir} its "
+                f"rootdir instead of {expected}; write {flag}={value}"
             )
     return ""
 
 
 def _expected_rootdir(start: Path) -> Path:
-    """Give the nearest folder with a configuration, or where the tests are."""
+    """Return the nearest folder with a configuration file, or the folder of the tests."""
     for folder in (start, *start.parents):
         if any((folder / name).is_file() for name in _CONFIGURATION):
             return folder

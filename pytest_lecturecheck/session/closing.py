@@ -1,4 +1,4 @@
-"""What a session leaves behind when it ends: recorded budgets, reports, its kept document, and the summary's lines."""
+"""Write what a session leaves: recorded budgets, reports and its kept document; render the summary."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 class Closing:
     """
-    The end of a session on the controller; loaded there and then, because workers and collections have none.
+    The end of a session on the controller. Workers and sessions that only collect never load it.
 
     Args:
         rootdir: pytest's rootdir.
         settings: the session's settings.
         platform: platform label.
         budget_file: the platform's budget file.
-        entries: what the session has found out; it is read when something is written or said.
+        entries: the session's entries; read when something is written or rendered.
         dump: packs entries into one text of plain JSON.
     """
 
@@ -69,7 +69,7 @@ class Closing:
         Write what was recorded, and the reports.
 
         Returns:
-            Whether everything could be written; what could not is said in the summary.
+            Whether everything could be written; the summary names what could not.
         """
         writes: list[tuple[Path, Callable[[], None]]] = []
         if self._settings.mode is Mode.RECORD:
@@ -86,7 +86,7 @@ class Closing:
         return is_whole
 
     def _keep(self) -> None:
-        """Leave the session's document for later sessions and for the ``lecturecheck`` command."""
+        """Keep the session's document for later sessions and for the ``lecturecheck`` command."""
         most = self._settings.keep_runs
         if most <= 0 or not self._entries:
             return
@@ -99,7 +99,7 @@ class Closing:
             self._written.append(f"{OWN_FOLDER} cannot be written ({exc.strerror or exc}): this session is not kept")
 
     def _document(self, entries: Sequence[Entry], *, is_compact: bool = False) -> str:
-        """Give the session as JSON that can be handed on: it does not tell where this machine has its folders."""
+        """Return the session as JSON that can be shared: the folders of this machine are hidden."""
         about = {
             "ended": _now().isoformat(timespec="seconds"),
             "mode": self._settings.mode.value,
@@ -109,7 +109,7 @@ class Closing:
         records = json.loads(self._dump(entries))
         for record, entry in zip(records, entries, strict=True):
             if entry.budget is not None:
-                # The budget file goes on; this is what the session was held against.
+                # The budget file will change; this is the budget that the session was compared with.
                 record["budget"] = budget_to_dict(entry.budget)
         text = render_json(records, entries, platform=self._platform, about=about, is_compact=is_compact)
         return hide_places(text, root=self._rootdir, home=Path.home(), prefix=Path(sys.prefix))
@@ -152,7 +152,7 @@ class Closing:
         return path.relative_to(self._rootdir).as_posix() if path.is_relative_to(self._rootdir) else str(path)
 
     def summary_lines(self, *, width: int, colour: bool, verbosity: int = 0, encoding: str | None = None) -> list[str]:
-        """Give the lines of the terminal summary."""
+        """Return the lines of the terminal summary."""
         if not self._entries:
             return self._written
         lines = render_summary(self._entries, width=width, colour=colour, verbosity=verbosity, encoding=encoding)

@@ -1,4 +1,4 @@
-"""What a session collects: decided from names wherever possible, because collection must stay cheap."""
+"""Decide what a session collects, from names wherever possible, because collection must stay cheap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_lecturecheck.session.pytest_arguments import Arguments
 
 class LectureCollection:
     """
-    Decides about paths during collection and remembers what it found out about folders.
+    Decides about paths during collection, and caches what it learns about folders.
 
     Args:
         rootdir: pytest's rootdir.
@@ -51,15 +51,15 @@ class LectureCollection:
         self._pairings: dict[str, Path | None] = {}
 
     def is_left_out(self, path: Path) -> bool:
-        """Tell whether a path was only met because a folder stands in for an oddly named file, or a link leads back."""
+        """Return True if only the folder of an oddly named file brought a path in, or if a link leads back."""
         return not self._arguments.wants(path) or _leads_back(path)
 
     def is_lecture(self, path: Path) -> bool:
         """
-        Tell whether a file is a lecture to run.
+        Return True if a file is a lecture to run.
 
         Raises:
-            LectureReadError: the book configuration that decides about it cannot be read.
+            LectureReadError: the book configuration that lists the file cannot be read.
         """
         if path.suffix.lower() not in self._known_suffixes:
             return False
@@ -77,12 +77,12 @@ class LectureCollection:
         return book is not None and bool(book.why_excluded(path))
 
     def _has_source(self, folder: str, path: Path) -> bool:
-        """Tell whether a file is only another form of a text beside it, which is collected."""
+        """Return True if a file is another form of a text beside it that is collected."""
         suffixes = SOURCES.get(path.suffix.lower(), ())
         if not suffixes:
             return False
         if folder not in self._names:
-            self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - only names are wanted
+            self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - only names are needed
         for suffix in suffixes:
             source = path.with_suffix(suffix)
             if (
@@ -95,7 +95,7 @@ class LectureCollection:
         return self._has_source_elsewhere(folder, path)
 
     def _has_source_elsewhere(self, folder: str, path: Path) -> bool:
-        """Tell the same of a text that jupytext's configuration pairs, or in another folder that is collected too."""
+        """Return True if jupytext's configuration pairs a file with a text, in any folder, that is collected."""
         with library_path(self._rootdir, self._invocation_dir):
             found = paired_files(path, self._pairing(folder))
         for source in found:
@@ -110,11 +110,12 @@ class LectureCollection:
         return any(target == path or target in path.parents for target in plain)
 
     def _pairing(self, folder: str) -> Path | None:
-        """Give the configuration of jupytext that is in force in a folder: the innermost up to rootdir."""
+        """Return the innermost configuration of jupytext from a folder up to rootdir, or ``None``."""
         if folder not in self._pairings:
-            place, found = Path(folder), find_configuration(Path(folder))
-            if found is None and self._rootdir in place.parents:
-                found = self._pairing(os.fspath(place.parent))
+            path = Path(folder)
+            found = find_configuration(path)
+            if found is None and self._rootdir in path.parents:
+                found = self._pairing(os.fspath(path.parent))
             self._pairings[folder] = found
         return self._pairings[folder]
 
@@ -122,7 +123,7 @@ class LectureCollection:
         return Path(os.path.relpath(path, self._rootdir)).as_posix()
 
     def left_out_forms(self) -> list[str]:
-        """Say which files were left out because jupytext keeps them beside their source."""
+        """Return a line for each file that was skipped because jupytext keeps it as another form of its source."""
         pairs = sorted(self._paired.items())
         return [f"{name!r} is left out: jupytext keeps it as another form of {source!r}" for name, source in pairs]
 
@@ -132,7 +133,7 @@ class LectureCollection:
         return self._hidden[folder]
 
     def _base(self, folder: Path) -> Path:
-        """Give the folder below which names are questioned: the innermost argument that holds it, or rootdir."""
+        """Return the folder below which names decide: the innermost argument that contains it, or rootdir."""
         plain = [target.path for target in self._arguments.plain]
         holding = [path for path in plain if path == folder or path in folder.parents]
         return max(holding, key=lambda path: len(path.parts), default=self._rootdir)
@@ -156,11 +157,11 @@ class LectureCollection:
 
     @staticmethod
     def may_say_concurrency(path: Path) -> bool:
-        """Tell whether a lecture may say itself how many of it are to run at once, so that it has to be read."""
+        """Return True if a lecture may set its own concurrency, so that it has to be read."""
         return says_at_ends(path, b"concurrency")
 
     def missing_pages(self) -> list[str]:
-        """Say which pages a table of contents lists although no file has their name."""
+        """Return a line for each table of contents that lists pages for which there is no file."""
         lines = []
         for book in {book.folder: book for book in self._books.values() if book is not None}.values():
             if book.toc is not None and (missing := book.toc.missing(book.folder)):
@@ -169,11 +170,11 @@ class LectureCollection:
         return lines
 
     def unused_patterns(self) -> list[str]:
-        """Give the patterns of ``--lecture-exclude`` that have left out nothing."""
+        """Return the patterns of ``--lecture-exclude`` that matched no file."""
         return [pattern for pattern in self._exclude if pattern not in self._used_patterns]
 
     def book_settings(self, path: Path) -> RunSettings:
-        """Give the layer of the book configuration that a lecture belongs to."""
+        """Return the settings of the book that a lecture belongs to."""
         book = self._book(os.path.dirname(path))  # noqa: PTH120 - see the constructor
         return book.settings_for(path) if book is not None else RunSettings()
 
@@ -183,7 +184,7 @@ class LectureCollection:
         return self._books[folder]
 
     def _find_book(self, folder: Path) -> Book | None:
-        # This may load a YAML library; nothing else in collection loads anything.
+        # This may load a YAML library; nothing else in collection imports a library.
         with library_path(self._rootdir, self._invocation_dir):
             book = read_book(folder)
         if book is not None:
@@ -194,8 +195,8 @@ class LectureCollection:
 
 
 def _leads_back(path: Path) -> bool:
-    """Tell whether a path is a link to a folder that it lies in: to follow it would collect everything again."""
-    if not os.path.islink(path):  # noqa: PTH114 - asked of every path that is met
+    """Return True if a path is a link to a folder above it: following it would collect everything again."""
+    if not os.path.islink(path):  # noqa: PTH114 - called for every path
         return False
     try:
         folder = path.parent.resolve()

@@ -1,4 +1,4 @@
-"""Fail once: what a session does with the memory of failures."""
+"""Fail once: recall failures of earlier sessions, and remember those of this one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_lecturecheck.store.runs import StoredRun
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 
 _REMEMBERED: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED})
-"""Ends that the lecture itself is the reason of; a limit that was exceeded is found again only by measuring."""
+"""Outcomes that the lecture itself causes. An exceeded limit is not among them: only a new run can measure it."""
 _SAYS_NOTHING: Final = frozenset(
     {Outcome.STOPPED, Outcome.REFUSED, Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcome.UNREADABLE}
 )
@@ -72,7 +72,8 @@ _TRANSIENT_ERRORS: Final = frozenset(
 """
 Errors about something outside the lecture: a server that answers tomorrow, a file or module that somebody adds.
 
-They come at once, so that little is won by remembering them, and repeating them would be wrong when the cause has gone.
+They occur early, so little time is saved by remembering them, and a repeated failure would be wrong once the cause is
+gone.
 """
 _ERRNO: Final = re.compile(r"\[Errno (?P<number>\d{1,4})\] ")
 _TRANSIENT_ERRNOS: Final = frozenset(
@@ -87,7 +88,7 @@ _TRANSIENT_ERRNOS: Final = frozenset(
         errno.ENOSPC,
     }
 )
-"""The same of the machine: a port, a disk or memory that others have at that moment."""
+"""The same for the machine: a port, a disk or memory that others use at that moment."""
 _FROM_OUTSIDE: Final = frozenset(
     {
         CauseKind.KILLED,
@@ -108,21 +109,21 @@ RERUN_ADVICE: Final = (
 
 
 def is_ci(environ: Mapping[str, str]) -> bool:
-    """Tell whether this is a CI job, by the variable that all CI services set."""
+    """Return True in a CI job, by the variable that all CI services set."""
     return environ.get("CI", "").strip().lower() not in {"", "0", "false"}
 
 
 @dataclass(slots=True, kw_only=True)
 class FailureMemory:
     """
-    The memory of failures in one session, on the controller or on a worker.
+    The failures that one process of a session knows.
 
     Attributes:
         rootdir: pytest's rootdir.
         is_on: whether failures are remembered at all.
-        recalls: whether a remembered failure takes the place of a run.
+        recalls: whether a remembered failure replaces a run.
         writes: whether this process writes (the controller does).
-        warnings: what went wrong with the file, for people.
+        warnings: problems with the file, for the terminal.
     """
 
     rootdir: Path
@@ -134,12 +135,12 @@ class FailureMemory:
 
     @property
     def path(self) -> Path:
-        """Give the file."""
+        """Return the path of the file."""
         return self.rootdir / NAME / FILE_NAME
 
     def load(self) -> None:
         """
-        Read what is remembered; a damaged file is set aside and said to be.
+        Read what is remembered; a damaged file is renamed, with a warning.
 
         Raises:
             NewerFailuresError: the file was written by a newer version.
@@ -166,7 +167,7 @@ class FailureMemory:
             )
 
     def recall(self, subject: Subject, key: str) -> Entry | None:
-        """Give the entry of a lecture that failed before and has not changed, or ``None`` where it is to be run."""
+        """Return the entry of a lecture that failed before and has not changed, or ``None`` if it has to run."""
         found = self._known.get(subject) if self.recalls else None
         if found is None or found.key != key or found.stored.verdict is None:
             return None
@@ -176,11 +177,11 @@ class FailureMemory:
 
     def note(self, entries: Sequence[Entry], key: str) -> None:
         """
-        Remember or clear what a lecture's runs came to, on the disk at once: the session may be ended any moment.
+        Remember or clear the result of a lecture's runs, on disk at once: the session may be killed at any moment.
 
         Args:
             entries: the entries of one item.
-            key: the digest that belongs to them.
+            key: the key of the state in which they ran.
         """
         if not self.is_on or not self.writes or not entries:
             return
@@ -207,7 +208,7 @@ class FailureMemory:
 
 
 def is_worth_remembering(entry: Entry) -> bool:
-    """Tell whether a failure is the lecture's own, so that running it again would only repeat it."""
+    """Return True if the lecture itself caused the failure, so that another run would only repeat it."""
     if not entry.verdict.failed or entry.run.outcome not in _REMEMBERED:
         return False
     cause, evidence = entry.verdict.cause, entry.run.evidence
@@ -221,7 +222,7 @@ def is_worth_remembering(entry: Entry) -> bool:
 
 
 def repeat_verdict(first: Verdict, started: str) -> Verdict:
-    """Say a failure again: it stays one, with the first one's words, evidence and advice."""
+    """Return the verdict of a failure that is repeated: it still fails, with the first text, evidence and advice."""
     return replace(
         first,
         kind=VerdictKind.FAILED_BEFORE,

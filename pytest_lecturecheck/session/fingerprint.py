@@ -1,7 +1,7 @@
 """
-The digest of everything that a lecture's failure may depend on.
+Take a digest of everything that a lecture's failure may depend on.
 
-Two runs of equal digests would fail alike, as far as can be told without running: same code, kernel, settings,
+Two runs with equal digests would fail alike, as far as that can be known without running: same code, kernel, settings,
 installed software, platform, class of machine, and same files beside the lecture.
 """
 
@@ -64,11 +64,11 @@ _MOST_CODE_BYTES: Final = 4 * 1024**2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
     """
-    The state in which a lecture is about to run.
+    The state in which a lecture is going to run.
 
     Attributes:
-        fixed: digest of all but the data files.
-        folder: the folder whose data files matter, or ``None`` where the lecture does not run beside them.
+        fixed: digest of everything but the data files.
+        folder: the folder whose data files count, or ``None`` if the lecture runs elsewhere.
         outputs: files that the session itself writes.
     """
 
@@ -78,10 +78,10 @@ class Fingerprint:
 
     def key(self) -> str:
         """
-        Complete the digest with the data files as they are now.
+        Return the digest with the data files as they are now.
 
-        Called before a run it says whether anything has changed; called after it, the files that a failing lecture
-        itself left count as part of the state that it will meet again.
+        Before a run it shows whether anything has changed. After a run it includes the files that a failing lecture
+        left, because its next run will find them.
         """
         return _digest([self.fixed, *_describe_data(self.folder, self.outputs)])
 
@@ -102,8 +102,8 @@ def take_fingerprint(
         lecture: the lecture as read.
         settings: its resolved settings.
         platform: platform label.
-        machine: the machine; only what makes it a larger or smaller one counts.
-        outputs: files that the session writes (reports), which are nobody's input.
+        machine: the machine; only its size counts.
+        outputs: files that the session writes (reports), which are no lecture's input.
         environment: variables that are set for the kernel.
     """
     folder = None if settings.run_in_temp else lecture.path.parent
@@ -121,7 +121,7 @@ def take_fingerprint(
 
 
 def _describe_cell(cell: Cell) -> list[Any]:
-    # Other tags only change how a page looks. A cell that has moved would be named by a line where it is no more.
+    # Other tags only change how a page looks. The line counts because a failure names it.
     return [cell.source, cell.line, bool(cell.skip_reason), cell.expects_error]
 
 
@@ -134,12 +134,12 @@ def _describe_settings(settings: RunSettings) -> dict[str, str]:
 
 
 def _size_class(size_bytes: int) -> int:
-    """Put memory sizes of one class of machines into one, in steps of about a fifth: each machine keeps back a bit."""
+    """Return the class of a memory size, in steps of about 20 %: equal machines differ by what their firmware keeps."""
     return round(math.log2(max(1, size_bytes)) * 4)
 
 
 def _describe_code(folder: Path | None) -> Iterator[list[Any]]:
-    """Describe modules beside the lecture by their content, which decides about what an import does."""
+    """Describe modules beside the lecture by their content, because the lecture may import them."""
     left = _MOST_CODE_BYTES
     for name, size, path in _files(folder, _CODE_SUFFIXES):
         content = b""
@@ -150,7 +150,7 @@ def _describe_code(folder: Path | None) -> Iterator[list[Any]]:
 
 
 def _describe_data(folder: Path | None, outputs: frozenset[Path]) -> Iterator[list[Any]]:
-    """Describe data files by name and size: times differ with every checkout, and contents may be large."""
+    """Describe data files by name and size: times change with every checkout, and contents may be large."""
     for name, size, path in _files(folder, _DATA_SUFFIXES):
         if path not in outputs:
             yield [name, size]

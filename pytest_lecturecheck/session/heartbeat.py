@@ -1,8 +1,8 @@
 """
-ShownProgress as lines of a log: where a lecture starts and ends, and now and then where it stands.
+Progress as lines of a log: one when a lecture starts, one when it ends, and one at each interval in between.
 
-For logs of machines that may be lost: the last line then tells which cell was running, for how long, and how much
-memory it had. Pure but for the clock and the function that writes, which are given.
+The log may be all that is left of a machine. Its last line then shows which cell was running, for how long, and how
+much memory it had. Pure but for the clock and the function that writes, which are passed in.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NOTHING_RAN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcom
 @dataclass(slots=True)
 class _Running:
     last: ShownProgress
-    told_at: float
+    written_at: float
 
 
 class Heartbeat:
     """
-    Writes one line where a lecture starts, one where it ends, and one each interval while it runs.
+    Writes one line when a lecture starts, one when it ends, and one at each interval while it runs.
 
-    ShownProgress may be noted on any thread; lines are written where :meth:`beat` and :meth:`end` are called.
+    Progress may be noted on any thread; lines are written by the thread that calls :meth:`beat` or :meth:`end`.
 
     Args:
         write: writes one line at once.
         interval_seconds: time between two lines about one lecture.
-        clock: gives seconds that never go back.
+        clock: returns seconds that never decrease.
     """
 
     def __init__(self, write: Callable[[str], None], *, interval_seconds: float, clock: Callable[[], float]) -> None:
@@ -50,29 +50,29 @@ class Heartbeat:
         self._lock = threading.Lock()
 
     def note(self, progress: ShownProgress) -> None:
-        """Remember where a lecture stands; its first word is its start. Nothing is written here."""
+        """Record the progress of a lecture; its first progress is its start. Nothing is written here."""
         with self._lock:
             found = self._running.get(progress.name)
             is_known = found is not None and progress.elapsed_seconds >= found.last.elapsed_seconds
             if found is not None and is_known and found.last.waits_for == progress.waits_for:
                 found.last = progress
                 return
-            # A lecture that begins anew is its next run.
+            # A lecture whose time has begun anew is in its next run.
             self._running[progress.name] = _Running(progress, self._clock())
             self._pending.append(render_start(progress))
 
     def beat(self) -> None:
-        """Write what is new, and tell of every lecture that has run for an interval since it was told of."""
+        """Write what is new, and one line for every lecture whose last line is an interval ago."""
         now = self._clock()
         with self._lock:
             self._write_pending()
             for found in self._running.values():
-                if now - found.told_at >= self._interval_seconds:
-                    found.told_at = now
+                if now - found.written_at >= self._interval_seconds:
+                    found.written_at = now
                     self._write(render_beat(found.last))
 
     def end(self, entry: Entry) -> None:
-        """Tell that a lecture has ended; of one that was not run there is nothing to tell."""
+        """Write that a lecture has ended; nothing is written about one that was not run."""
         with self._lock:
             self._write_pending()
             was_running = self._running.pop(entry.run.title, None) is not None
@@ -86,7 +86,7 @@ class Heartbeat:
 
 
 def render_start(progress: ShownProgress) -> str:
-    """Say that a lecture starts, or what it waits for."""
+    """Render that a lecture starts, or what it waits for."""
     if progress.waits_for:
         return one_line(f"{progress.name}: {progress.waits_for}")
     cells = f"{progress.total} code cell{'' if progress.total == 1 else 's'}"
@@ -94,7 +94,7 @@ def render_start(progress: ShownProgress) -> str:
 
 
 def render_beat(progress: ShownProgress) -> str:
-    """Say where a lecture stands (``lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1.2 GiB``)."""
+    """Render the progress of a lecture (``lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1.2 GiB``)."""
     if progress.waits_for:
         what = one_line(f"{progress.name}: {progress.waits_for}")
         return f"{what}{',' if ',' in progress.waits_for else ''} for {format_duration(progress.elapsed_seconds)}"
@@ -108,7 +108,7 @@ def render_beat(progress: ShownProgress) -> str:
 
 
 def render_end(entry: Entry) -> str:
-    """Say how a lecture ended (``lectures/nuts.md: within after 3 min 05 s, peak 1.2 GiB``)."""
+    """Render how a lecture ended (``lectures/nuts.md: within after 3 min 05 s, peak 1.2 GiB``)."""
     text = f"{entry.name}: {entry.verdict.kind.value} after {format_duration(entry.seconds)}"
     if entry.verdict.failed:
         return f"{text}: {entry.headline}"

@@ -1,4 +1,4 @@
-"""What a session writes down while lectures run, and what it says about sessions that never came to their end."""
+"""Write the journal while lectures run, and report what sessions were doing that never came to their end."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class _Running:
 
 class JournalWriter:
     """
-    Keeps the journal of this process; its file exists only once a lecture runs.
+    Writes the journal of this process; its file is created when the first lecture runs.
 
     Args:
         rootdir: pytest's rootdir.
-        session: marks the processes of one session.
+        session: identifies the processes of one session.
         worker: name of this process among them, or an empty string.
     """
 
@@ -71,19 +71,19 @@ class JournalWriter:
                 folder = make_own_folder(self._rootdir) / FOLDER_NAME
                 self._journal = Journal(folder, session=self._session, worker=self._worker)
             except OSError:
-                # The controller has said so at the start: see try_folder.
+                # The controller has reported it at the start: see try_folder.
                 self._has_failed = True
         return self._journal
 
     def wait(self, lecture: str, reason: str, *, variant: str = "") -> None:
-        """Note what a lecture, or a cohort of that name, waits for before it can start."""
+        """Record what a lecture, or a cohort of that name, waits for before it can start."""
         journal = self._open()
         if journal is not None and self._waits != (lecture, variant, reason):
             self._waits = (lecture, variant, reason)
             journal.write(Event.WAIT, **_about(lecture, variant), waits=reason)
 
     def begin(self, lecture: Lecture, cap_bytes: float | None, *, variant: str = "") -> None:
-        """Note that a lecture starts, or a cohort of that name."""
+        """Record that a lecture starts, or a cohort of that name."""
         journal = self._open()
         if journal is None:
             return
@@ -93,12 +93,12 @@ class JournalWriter:
         journal.write(Event.LECTURE, **_about(lecture.name, variant), cells=len(lecture.cells), cap=cap)
 
     def note_kernel(self, pid: int) -> None:
-        """Note the process of the kernel that was started."""
+        """Record the process of the kernel that was started."""
         if self._journal is not None:
             self._journal.write(Event.KERNEL, pid=pid)
 
     def note(self, progress: RunProgress) -> None:
-        """Note a cell that starts, the one before that ended, and at most once a second the last reading."""
+        """Record a cell that starts, the one before that ended, and at most once a second the last reading."""
         journal, state = self._journal, self._running.get(progress.lecture)
         if journal is None or state is None:
             return
@@ -122,7 +122,7 @@ class JournalWriter:
             )
 
     def end(self, lecture: str, outcome: str, *, variant: str = "") -> None:
-        """Note that a lecture has ended, or a cohort of that name, and how."""
+        """Record that a lecture has ended, or a cohort of that name, and its outcome."""
         if self._journal is not None:
             self._running.pop(title_of(lecture, variant), None)
             self._waits = ("", "", "")
@@ -145,33 +145,33 @@ def _about(lecture: str, variant: str) -> dict[str, str]:
 
 
 def try_folder(rootdir: Path) -> str:
-    """Make the folder of journals and say what is lost where that fails, or give an empty string."""
+    """Create the folder of journals; return what is lost if that fails, or an empty string."""
     try:
         (make_own_folder(rootdir) / FOLDER_NAME).mkdir(exist_ok=True)
     except OSError as exc:
-        return f"{NAME} cannot be written ({exc.strerror or exc}): after a crash nothing will tell what was running"
+        return f"{NAME} cannot be written ({exc.strerror or exc}): after a crash no journal will show what was running"
     return ""
 
 
 def report_interrupted(rootdir: Path) -> list[str]:
-    """Say what sessions that are gone were doing when they were cut off; each is told once."""
+    """Return a line for each session that was cut off, with what it was doing; each is reported once."""
     with contextlib.suppress(OSError):
         return render_interrupted(take_interrupted(rootdir / NAME / FOLDER_NAME))
     return []
 
 
 def find_worker(rootdir: Path, *, session: str, worker: str) -> Interrupted | None:
-    """Give what a worker that went down was doing, or ``None`` where it left no word."""
+    """Return what a worker that went down was doing, or ``None`` if it wrote no journal."""
     return take_worker(rootdir / NAME / FOLDER_NAME, session=session, worker=worker)
 
 
 def describe_worker(found: Interrupted) -> str:
-    """Say what a worker that went down was doing."""
+    """Describe what a worker that went down was doing."""
     return f"worker {one_line(found.worker)} went down: {render_state(found)}"
 
 
 def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
-    """Give the record of the lecture that went down with its worker, as far as the journal knows it."""
+    """Return the record of the lecture that went down with its worker, as far as the journal has it."""
     about = Run(
         lecture=found.lecture,
         variant=found.variant,
@@ -215,7 +215,7 @@ def _session_line(items: Iterable[Interrupted], *, is_last: bool) -> str:
 
 
 def render_state(item: Interrupted) -> str:
-    """Say what one process was doing, with its last readings."""
+    """Describe what one process was doing, with its last readings."""
     if not item.lecture:
         after = f", after {one_line(item.last_lecture)}" if item.last_lecture else ""
         return f"no lecture was running{after}"
@@ -235,8 +235,8 @@ def _doing(item: Interrupted) -> str:
     if item.waits_for:
         return f"waiting to start ({one_line(item.waits_for)})"
     if item.cell_number is not None:
-        place = f" (line {item.line})" if item.line is not None else ""
-        return f"running code cell {item.cell_number}{place}"
+        line = f" (line {item.line})" if item.line is not None else ""
+        return f"running code cell {item.cell_number}{line}"
     if item.kernel_pid is None:
         return "starting its kernel"
     return "between cells or ending" if item.has_begun else "waiting for its kernel to be ready"

@@ -1,8 +1,8 @@
 """
-Import libraries, not files that lie beside lectures.
+Import libraries, not files beside lectures.
 
-pytest puts folders of tests (and ``python -m pytest`` the current one) on ``sys.path``. A lecture folder is full of
-files with names like ``notebook.py`` or ``yaml.py``, and libraries that are loaded late would find those first.
+pytest puts folders of tests (and ``python -m pytest`` the current one) on ``sys.path``. A lecture folder may hold
+files with names like ``notebook.py`` or ``yaml.py``, and a library that is imported late would find those first.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 @contextmanager
 def library_path(*folders: Path) -> Iterator[None]:
     """
-    Hide ``folders``, and what lies under them, from ``sys.path``.
+    Hide ``folders``, and everything under them, from ``sys.path``.
 
-    Environments stay visible wherever they are: what lies under ``sys.prefix`` or in a ``site-packages`` folder is
-    never hidden.
+    Environments stay visible wherever they are: nothing under ``sys.prefix`` or in a ``site-packages`` folder is
+    hidden.
     """
     saved = sys.path[:]
     try:
         here = os.getcwd()  # noqa: PTH109 - a key of the cache, not a path
     except OSError:
-        # The folder was removed; relative entries then lead nowhere.
+        # The folder was removed, so relative entries lead nowhere.
         here = ""
     sys.path[:] = _visible(tuple(saved), folders, here)
     try:
@@ -38,8 +38,8 @@ def library_path(*folders: Path) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=8)
 def _visible(entries: tuple[str, ...], folders: tuple[Path, ...], _cwd: str) -> tuple[str, ...]:
-    # Asked for every folder and every lecture, while the path hardly ever changes. Entries may be relative, so the
-    # current folder counts.
+    # Called for every folder and every lecture, while the path hardly ever changes. Entries may be relative, so the
+    # current folder is part of the key.
     return tuple(entry for entry in entries if not _is_hidden(entry, folders))
 
 

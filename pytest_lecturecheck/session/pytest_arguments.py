@@ -1,8 +1,8 @@
 """
-Command-line arguments that name lectures pytest could not find by itself.
+Command-line arguments that name lectures which pytest cannot find by itself.
 
-pytest splits an argument at ``::`` and at ``[``, so a file whose name holds either cannot be named. Such arguments
-are turned into the nearest folder that pytest can name, and everything else in that folder is left out again.
+pytest splits an argument at ``::`` and at ``[``, so a file with either in its name cannot be named. Such an argument is
+replaced by the nearest folder that pytest can name, and everything else in that folder is deselected again.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ class Target:
     names: tuple[str, ...] = ()
 
     def holds(self, path: Path, names: Sequence[str]) -> bool:
-        """Tell whether an item is asked for by this argument, as pytest would have it."""
+        """Return True if this argument selects an item, by pytest's rules."""
         if path != self.path:
             return self.path in path.parents
         if len(names) < len(self.names):
             return False
         pairs = zip(self.names, names, strict=False)
-        # A test's name stands for all its parametrised forms.
+        # A test's name selects all its parametrised forms.
         return all(found == asked or found.startswith(f"{asked}[") for asked, found in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """
-    The arguments, as pytest gets them and as the user meant them.
+    The arguments as pytest gets them and as the user meant them.
 
     Attributes:
         args: arguments for pytest.
         named: files that were named explicitly, odd or plain.
         odd: targets that pytest could not name.
-        plain: all other arguments; empty where everything was odd.
+        plain: all other arguments; empty if all were odd.
     """
 
     args: tuple[str, ...]
@@ -48,7 +48,7 @@ class Arguments:
     plain: tuple[Target, ...] = ()
 
     def wants(self, path: Path) -> bool:
-        """Tell whether ``path`` was asked for; only folders that stand in for odd names hold anything else."""
+        """Return True if ``path`` was selected; only folders that replace odd names hold anything else."""
         if not self.odd:
             return True
         asked = [target.path for target in self.odd]
@@ -59,7 +59,7 @@ class Arguments:
 
     def deselects(self, path: Path, names: Sequence[str]) -> bool:
         """
-        Tell whether an item was not asked for; only folders that stand in for odd names bring in such items.
+        Return True if an item was not selected; only folders that replace odd names bring in such items.
 
         Args:
             path: the item's file.
@@ -69,7 +69,7 @@ class Arguments:
 
 
 def read_arguments(args: Sequence[str], invocation_dir: Path) -> Arguments:
-    """Find out which files the arguments name, and give pytest arguments that it can follow."""
+    """Return which files the arguments name, with arguments that pytest can resolve."""
     passed: list[str] = []
     named: set[Path] = set()
     odd: list[Target] = []

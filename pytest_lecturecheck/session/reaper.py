@@ -1,9 +1,9 @@
 """
-The warden: ends the kernels of a session that was killed before it could.
+End the kernels of a session that was killed before it could do so itself.
 
-A process of its own, started once per session with the first kernel. It reads from a pipe which runs are under way;
-when the pipe ends, because pytest ended in whatever way, it kills what is left of these runs and removes their
-folders. In a session that ends properly nothing is left, and the warden just goes.
+The reaper is a process of its own, started once per session with the first kernel. It reads from a pipe which runs are
+under way. The pipe ends when pytest does, however that happens; the reaper then kills what is left of these runs and
+removes their folders. After a session that ended properly nothing is left, and the reaper exits.
 
 Run as ``python -m pytest_lecturecheck.session.reaper``; the standard library and the probe's finder only.
 """
@@ -27,12 +27,12 @@ _ROUNDS: Final = 100
 _ROUND_SECONDS: Final = 0.02
 _SWEEP_SECONDS: Final = 0.2
 _KILL_SECONDS: Final = 10.0
-"""A killed process has to be given a core before it is gone."""
+"""A killed process needs a core before it is gone, and a busy machine takes its time to give it one."""
 _FOLDER_PREFIXES: Final = ("lc-", "lc-run-", "lecturecheck-")
 
 
 class Reaper:
-    """The session's end of the pipe."""
+    """The session's end of the pipe to the reaper process."""
 
     def __init__(self) -> None:
         """Start nothing yet."""
@@ -54,12 +54,12 @@ class Reaper:
             self._send(self._runs[token])
 
     def remove(self, token: str) -> None:
-        """Tell that nothing is left of a run."""
+        """Report that nothing is left of a run."""
         self._runs.pop(token, None)
         self._send({"remove": token})
 
     def close(self) -> None:
-        """End the warden; safe to call twice."""
+        """End the reaper process; safe to call twice."""
         if self._process is None:
             return
         if self._process.stdin is not None:
@@ -70,11 +70,11 @@ class Reaper:
         self._process = None
 
     def _start(self) -> bool:
-        """Start the process where there is none, or where a lecture has killed it, and tell it all; say whether so."""
+        """Start the process if there is none (a lecture can kill it), announce all runs, and return True if so."""
         if self._process is not None and self._process.poll() is None:
             return False
         self.close()
-        # -P: a lecture folder must not lend its modules. A session of its own: Ctrl-C is not for the warden.
+        # -P: no module may come from a lecture folder. A session of its own: Ctrl-C must not reach the reaper.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pytest_lecturecheck.session.reaper"],
             stdin=subprocess.PIPE,
@@ -89,7 +89,7 @@ class Reaper:
     def _send(self, message: dict[str, Any]) -> None:
         if self._process is None or self._process.stdin is None:
             return
-        # A warden that was just killed is no reason to fail a lecture; the next run has a new one.
+        # A reaper that was just killed must not fail the lecture; the next run starts a new one.
         with suppress(OSError):
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()

@@ -22,12 +22,12 @@ from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, jud
 if TYPE_CHECKING:
     from pytest_lecturecheck.session.closing import Closing
 
-_UNMATCHED_TOLD: Final = 3
+_UNMATCHED_SHOWN: Final = 3
 
 
 class Results:
     """
-    What a session knows of budgets and has found out about lectures.
+    The budgets and the entries of a session.
 
     Args:
         rootdir: pytest's rootdir.
@@ -39,7 +39,7 @@ class Results:
     """
 
     def __init__(self, rootdir: Path, settings: SessionSettings, platform: str) -> None:
-        """Load all budget files; a fault in one stops the session before any kernel starts."""
+        """Load all budget files; an invalid one stops the session before any kernel starts."""
         self._rootdir = rootdir
         self._settings = settings
         self.platform = platform
@@ -52,23 +52,23 @@ class Results:
     # -- judging ------------------------------------------------------------------------------------------------------
 
     def judge(self, run: Run, policy: Policy) -> Verdict:
-        """Judge a run as the session's mode asks."""
+        """Judge a run according to the session's mode."""
         if run.is_profiled:
             return judge_profiled(run)
         if self._settings.mode is not Mode.RECORD:
             return judge(run, self.budget_of(run), policy)
-        # A run that is made to be recorded is held against what a README declares, not against the old budget.
+        # A run that will be recorded is compared with what a README declares, not with the old budget.
         verdict = judge(run, None, replace(policy, strict=False))
         if verdict.kind is not VerdictKind.NO_BUDGET:
             return verdict
         return replace(verdict, kind=VerdictKind.RECORDED, failed=False, headline="measured")
 
     def budget_of(self, run: Run) -> LectureBudget | None:
-        """Give the budget that a run is held against."""
+        """Return the budget that this platform has for a run, or ``None``."""
         return self._own.find(run.lecture, run.variant)
 
     def find_budget(self, lecture: str, variant: str = "") -> LectureBudget | None:
-        """Give what this platform has recorded for a lecture, or ``None``."""
+        """Return the budget that this platform has for a lecture, or ``None``."""
         return self._own.find(lecture, variant)
 
     def checked_budget(self, lecture: str, variant: str = "") -> LectureBudget | None:
@@ -76,7 +76,7 @@ class Results:
         return self.find_budget(lecture, variant) if self._settings.mode is Mode.CHECK else None
 
     def known_platforms(self, lecture: str, variant: str = "") -> dict[str, float]:
-        """Give the highest footprint that other platforms recorded for a lecture, as context."""
+        """Return the highest footprint that other platforms recorded for a lecture, as context."""
         known = {}
         for label, budgets in self._all.items():
             found = budgets.find(lecture, variant) if label != self.platform else None
@@ -87,7 +87,7 @@ class Results:
 
     @property
     def tolerance(self) -> Tolerance:
-        """Give the rule for limits: the settings' own, or that of the budget file."""
+        """Return the rule for limits: that of the settings, else that of the budget file."""
         return self._settings.tolerance or self._own.tolerance
 
     # -- transport ----------------------------------------------------------------------------------------------------
@@ -122,27 +122,27 @@ class Results:
         Write what was recorded, and the reports.
 
         Returns:
-            Whether everything could be written; what could not is said in the summary.
+            Whether everything could be written; the summary names what could not.
         """
         return self._close().finish(machine)
 
     def summary_lines(self, *, width: int, colour: bool, verbosity: int = 0, encoding: str | None = None) -> list[str]:
-        """Give the lines of the terminal summary."""
+        """Return the lines of the terminal summary."""
         if not self.entries and self._closing is None:
             return []
         return self._close().summary_lines(width=width, colour=colour, verbosity=verbosity, encoding=encoding)
 
     def unmatched_budgets(self) -> list[str]:
-        """Tell of budgets that no lecture is ever held against, because no file has their name."""
+        """Return a line for each budget that no lecture is compared with, because no file has its name."""
         tried = {entry.run.lecture for entry in self.entries}
         without = {entry.run.lecture for entry in self.entries if self.budget_of(entry.run) is None}
         found = self._own.unmatched(lambda name: name in tried or self._is_file(name))
         lines = []
-        for name in found[:_UNMATCHED_TOLD]:
+        for name in found[:_UNMATCHED_SHOWN]:
             closest = closest_name(name, without)
             meant = f"; is it {closest!r}?" if closest else ""
             lines.append(f"{self.budget_file.name} has a budget for {name!r}, and there is no such lecture{meant}")
-        rest = len(found) - _UNMATCHED_TOLD
+        rest = len(found) - _UNMATCHED_SHOWN
         return [*lines, f"and budgets for {rest} more that are not there"] if rest > 0 else lines
 
     def _is_file(self, name: str) -> bool:
@@ -154,7 +154,7 @@ class Results:
 
     def _close(self) -> Closing:
         if self._closing is None:
-            # Workers and sessions that only collect have no end to write.
+            # Workers and sessions that only collect write nothing.
             from pytest_lecturecheck.session.closing import Closing  # noqa: PLC0415 - see above
 
             self._closing = Closing(

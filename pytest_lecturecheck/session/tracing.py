@@ -1,4 +1,4 @@
-"""The run that a lecture over its limits is given once more, with a trace of the cells that made it so. Pure."""
+"""The second run of a lecture over its limits, with a trace of the cells that exceeded them. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.NOT_FITTING})
 
 
 def cells_over(entry: Entry) -> frozenset[int]:
-    """Give the cells that the verdict names for times and memory over their limits; of times the longest."""
+    """Return the cells that the verdict names for time or memory over a limit; for times the longest cell."""
     if entry.run.outcome is not Outcome.COMPLETED or entry.run.is_profiled:
         return frozenset()
     compared = entry.verdict.comparisons
@@ -25,7 +25,7 @@ def cells_over(entry: Entry) -> frozenset[int]:
 
 def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
     """
-    Add what the traces of a second run say to the entry of the first, whose figures stay.
+    Return the entry of the first run, whose measurements stay, with the traces of the second.
 
     Args:
         entry: the entry of the run that was over its limits.
@@ -41,7 +41,7 @@ def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
     findings = [item for item in traced.findings if item.kind is FindingKind.PROFILE]
     if traced.outcome is not Outcome.COMPLETED:
         at = traced.evidence.cell_number if traced.evidence is not None else None
-        message = f"the run that was made for the trace did not end well: {traced.outcome.value}"
+        message = f"the second run, made for the trace, did not complete: {traced.outcome.value}"
         findings.append(Finding(kind=FindingKind.PROFILE, message=message, cell_number=at))
     run = replace(entry.run, cells=cells, findings=(*entry.run.findings, *findings))
     return replace(entry, run=run, seconds=entry.seconds + seconds)

@@ -32,13 +32,13 @@ from pytest_lecturecheck.probe.remote import RemoteProbe
 from pytest_lecturecheck.session.reaper import Reaper
 
 _RECONNECT_MILLISECONDS: Final = 4
-"""libzmq tries an ipc socket that is not bound yet again after 100 ms by default, a third of a kernel's start."""
+"""libzmq retries an ipc socket that is not bound yet after 100 ms by default, a third of a kernel's start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelJob:
     """
-    What one kernel of a cohort has to do.
+    The work of one kernel of a cohort.
 
     Attributes:
         lecture: the lecture.
@@ -60,11 +60,11 @@ class Workbench:
     Args:
         platform: platform label of the session.
         machine: the machine.
-        on_kernel: is told the process id of every kernel that starts; called on the kernels' thread.
-        on_progress: is told where a run stands; called on the kernels' thread.
+        on_kernel: receives the process id of every kernel that starts; called on the kernels' thread.
+        on_progress: receives the progress of runs; called on the kernels' thread.
         on_wait: is called about twice a second on the calling thread while a lecture runs.
         kernel_count: kernels that the session may run at once, or ``None``.
-        launcher: where kernels run.
+        launcher: starts kernels.
     """
 
     def __init__(  # noqa: PLR0913 - all of it by keyword
@@ -85,7 +85,7 @@ class Workbench:
         self._loop = KernelLoop(on_wait)
         self._context: zmq.asyncio.Context | None = None
         self._gpus = open_gpu_monitor()
-        # On Windows a kernel's own watch over its parent is all there is.
+        # On Windows only the kernel itself watches its parent.
         self._reaper = None if os.name == "nt" else Reaper()
 
         def open_probe(pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
@@ -112,7 +112,7 @@ class Workbench:
             open_remote_probe=RemoteProbe,
         )
 
-    def run(  # noqa: PLR0913 - one run has that many sides; all but four by keyword
+    def run(  # noqa: PLR0913 - one run has that many parts; all but four by keyword
         self,
         lecture: Lecture,
         settings: RunSettings,
@@ -124,14 +124,14 @@ class Workbench:
         memory_bytes: int | None = None,
     ) -> Run:
         """
-        Run ``lecture`` once and give the record.
+        Run ``lecture`` once and return the record.
 
         Args:
             lecture: the lecture.
             settings: its resolved settings.
             repeat: number of this run among the repetitions.
             environment: variables for its kernel only.
-            tracing: cells to be traced, or ``None``.
+            tracing: cells to trace, or ``None``.
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
         """
@@ -160,7 +160,7 @@ class Workbench:
         pass_fds: tuple[int, ...] = (),
     ) -> Run:
         """
-        Run a cohort once and give the record of all its kernels.
+        Run a cohort once and return the record of all its kernels.
 
         Args:
             spec: what runs at once.
@@ -209,7 +209,7 @@ class Workbench:
 
 
 def _join(spec: CohortSpec, end: CohortEnd) -> Run:
-    """Make one record of a cohort, in the time of its kernels' common start."""
+    """Return one record of a cohort; times count from the common start of its kernels."""
     starts = [item.first_cell_seconds for item in end.members if item.first_cell_seconds is not None]
     first = min(starts, default=0.0)
     runs = [

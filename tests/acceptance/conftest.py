@@ -3,19 +3,19 @@
 from pathlib import Path
 
 import pytest
-from support.real_sessions import Desk
+from support.real_sessions import LectureProject
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
+def project(tmp_path_factory):
     """A folder for one session's lectures; a module's tests share what its session came to."""
-    return Desk(tmp_path_factory.mktemp("desk"))
+    return LectureProject(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
-def own_desk(tmp_path):
+def own_project(tmp_path):
     """A folder for one test alone."""
-    return Desk(tmp_path)
+    return LectureProject(tmp_path)
 
 
 def pytest_collection_modifyitems(config, items):

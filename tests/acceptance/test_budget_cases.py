@@ -39,9 +39,9 @@ def test_sizes_that_could_mean_another_thing(text, expected):
         assert str(size) in expected
 
 
-def test_a_size_without_unit_stops_the_session(own_desk):
-    own_desk.put("G01", flat=True)
-    session = own_desk.pytest("--lecture-budget", "--lecture-declared-memory=24", "big.ipynb")
+def test_a_size_without_unit_stops_the_session(own_project):
+    own_project.put("G01", flat=True)
+    session = own_project.pytest("--lecture-budget", "--lecture-declared-memory=24", "big.ipynb")
     assert session.code == 4
     assert session.text.startswith("ERROR: lecturecheck: --lecture-declared-memory: ")
     assert NOTHING_RAN not in session.text
@@ -61,30 +61,30 @@ BAD_LIMITS = {
 }
 
 
-def test_bad_numbers_stop_the_session_with_one_list(own_desk):
+def test_bad_numbers_stop_the_session_with_one_list(own_project):
     for name in BAD_LIMITS:
-        own_desk.notebook(f"{name}.ipynb", "from pathlib import Path; Path('ran').touch()")
-    own_desk.budgets({f"{name}.ipynb": limit for name, limit in BAD_LIMITS.items()})
-    session = own_desk.pytest("--lecture-budget", ".")
+        own_project.notebook(f"{name}.ipynb", "from pathlib import Path; Path('ran').touch()")
+    own_project.budgets({f"{name}.ipynb": limit for name, limit in BAD_LIMITS.items()})
+    session = own_project.pytest("--lecture-budget", ".")
     assert session.code == 4
     assert NOTHING_RAN not in session.text
-    assert not (own_desk.folder / "ran").exists()
+    assert not (own_project.folder / "ran").exists()
     lines = [line.removeprefix("ERROR: lecturecheck: ") for line in session.lines if f"{PLATFORM}.toml line" in line]
-    place = re.escape(str(own_desk.folder / "lecture-budgets" / f"{PLATFORM}.toml"))
+    place = re.escape(str(own_project.folder / "lecture-budgets" / f"{PLATFORM}.toml"))
     for number, (name, line) in enumerate(zip(BAD_LIMITS, lines, strict=True)):
         key = rf'lectures\."{name}\.ipynb"\.peak_footprint\.limit'
         assert re.match(rf"{place} line {5 + 3 * number}: {key}: ", line), line
-    german = own_desk.pytest("--lecture-budget", ".", LC_ALL="de_DE.UTF-8", apart=True)
+    german = own_project.pytest("--lecture-budget", ".", LC_ALL="de_DE.UTF-8", apart=True)
     assert (german.code, german.text) == (4, session.text)
 
 
 @pytest.fixture
-def elsewhere(own_desk):
-    """A desk with budgets of two other platforms only."""
-    own_desk.put("G01", flat=True)
-    own_desk.budgets({"big.ipynb": '"120 MiB"'}, platform="darwin-arm64-cpu")
-    own_desk.budgets({"big.ipynb": '"2 GiB"'}, platform="g4dn.2xlarge")
-    return own_desk
+def elsewhere(own_project):
+    """A project with budgets of two other platforms only."""
+    own_project.put("G01", flat=True)
+    own_project.budgets({"big.ipynb": '"120 MiB"'}, platform="darwin-arm64-cpu")
+    own_project.budgets({"big.ipynb": '"2 GiB"'}, platform="g4dn.2xlarge")
+    return own_project
 
 
 def test_an_unknown_platform_is_measured_and_never_compared(elsewhere):
@@ -106,14 +106,14 @@ def test_an_unknown_platform_fails_where_that_is_asked_for(elsewhere):
 
 
 @pytest.mark.parametrize("mode", ["--lecture-budget", "--lecture-record"])
-def test_a_conflict_in_the_budget_file_stops_the_session(own_desk, mode):
-    own_desk.put("G01", flat=True)
+def test_a_conflict_in_the_budget_file_stops_the_session(own_project, mode):
+    own_project.put("G01", flat=True)
     text = (
         f'schema = 1\nplatform = "{PLATFORM}"\n\n[lectures."big.ipynb"]\n<<<<<<< main\n'
         'peak_footprint = { limit = "400 MiB" }\n=======\npeak_footprint = { limit = "900 MiB" }\n>>>>>>> record-july\n'
     )
-    path = own_desk.write(f"lecture-budgets/{PLATFORM}.toml", text)
-    session = own_desk.pytest(mode, "big.ipynb")
+    path = own_project.write(f"lecture-budgets/{PLATFORM}.toml", text)
+    session = own_project.pytest(mode, "big.ipynb")
     assert session.code == 4
     todo = "resolve the merge, or take one side and record again"
     assert session.lines[:3] == [
@@ -124,10 +124,10 @@ def test_a_conflict_in_the_budget_file_stops_the_session(own_desk, mode):
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_a_package_that_needs_more_than_it_declares(own_desk):
-    own_desk.put("G11", flat=True)
+def test_a_package_that_needs_more_than_it_declares(own_project):
+    own_project.put("G11", flat=True)
     declared = ["--lecture-declared-memory=256 MB", "--lecture-declared-time=2 minutes"]
-    session = own_desk.pytest("--lecture-budget", *declared, ".")
+    session = own_project.pytest("--lecture-budget", *declared, ".")
     assert session.code == 1
     assert session.verdict("01_prepare.ipynb")["kind"] == "fits"
     pattern = r"needs 5\d\d MiB \(peak footprint, exact, in code cell 1, line 7\), declared 244 MiB \(256 MB\)"
@@ -146,10 +146,10 @@ def test_a_package_that_needs_more_than_it_declares(own_desk):
 
 
 @pytest.fixture(scope="module")
-def gate(desk):
-    desk.put("G15", flat=True)
-    desk.budgets({"over.ipynb": '"250 MiB"', "under.ipynb": '"40 GiB"'})
-    return desk.pytest("--lecture-budget", "--junitxml=junit.xml", ".")
+def gate(project):
+    project.put("G15", flat=True)
+    project.budgets({"over.ipynb": '"250 MiB"', "under.ipynb": '"40 GiB"'})
+    return project.pytest("--lecture-budget", "--junitxml=junit.xml", ".")
 
 
 OVER = (
@@ -185,18 +185,18 @@ def test_the_gate_in_junit(gate):
 
 
 @pytest.mark.usefixtures("gate")
-def test_the_gate_again_with_what_failed(desk):
-    again = desk.pytest("--lecture-budget", "--lf", "-q", ".")
+def test_the_gate_again_with_what_failed(project):
+    again = project.pytest("--lecture-budget", "--lf", "-q", ".")
     assert again.code == 1
     assert list(again.runs) == ["over.ipynb"]
     assert again.lines[-1].startswith("1 failed in ")
 
 
-def test_what_was_written_to_the_file_meanwhile_stays(own_desk):
-    path = own_desk.budgets({"other.ipynb": '"2 GiB"'})
+def test_what_was_written_to_the_file_meanwhile_stays(own_project):
+    path = own_project.budgets({"other.ipynb": '"2 GiB"'})
     table = '\\n[lectures."late.ipynb"]\\npeak_footprint = "3 GiB"\\n'
-    own_desk.notebook("meanwhile.ipynb", f"with open({str(path)!r}, 'a') as file:\n    file.write('{table}')")
-    session = own_desk.pytest("--lecture-record", "--lecture-runs=1", "meanwhile.ipynb")
+    own_project.notebook("meanwhile.ipynb", f"with open({str(path)!r}, 'a') as file:\n    file.write('{table}')")
+    session = own_project.pytest("--lecture-record", "--lecture-runs=1", "meanwhile.ipynb")
     assert session.code == 0
     text = path.read_text(encoding="utf-8")
     assert [name in text for name in ("late.ipynb", "meanwhile.ipynb", "other.ipynb")] == [True, True, True]

@@ -39,12 +39,12 @@ def items(session: Session) -> list[str]:
 
 
 @pytest.fixture
-def pair(own_desk):
+def pair(own_project):
     """Two lectures each of which waits for the other one."""
-    own_desk.notebook("a.ipynb", TOUCH.format(mine="a", other="b"))
-    own_desk.notebook("b.ipynb", TOUCH.format(mine="b", other="a"))
-    own_desk.write("lecturecheck.toml", '[cohort.pair]\nlectures = ["a.ipynb", "b.ipynb"]\n')
-    return own_desk
+    own_project.notebook("a.ipynb", TOUCH.format(mine="a", other="b"))
+    own_project.notebook("b.ipynb", TOUCH.format(mine="b", other="a"))
+    own_project.write("lecturecheck.toml", '[cohort.pair]\nlectures = ["a.ipynb", "b.ipynb"]\n')
+    return own_project
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ SERIAL = """
     """
 
 
-def test_lectures_that_must_not_run_at_once_do_so_in_a_cohort_only(own_desk):
-    own_desk.notebook("first.ipynb", SERIAL.format(mine="first", other="second"))
-    own_desk.notebook("second.ipynb", SERIAL.format(mine="second", other="first"))
-    own_desk.write("lecturecheck.toml", '[cohort.both]\nlectures = ["first.ipynb", "second.ipynb"]\n')
-    alone = own_desk.pytest("--lecture-budget", "-k", "not cohort", WORK_SECONDS="0.2")
+def test_lectures_that_must_not_run_at_once_do_so_in_a_cohort_only(own_project):
+    own_project.notebook("first.ipynb", SERIAL.format(mine="first", other="second"))
+    own_project.notebook("second.ipynb", SERIAL.format(mine="second", other="first"))
+    own_project.write("lecturecheck.toml", '[cohort.both]\nlectures = ["first.ipynb", "second.ipynb"]\n')
+    alone = own_project.pytest("--lecture-budget", "-k", "not cohort", WORK_SECONDS="0.2")
     assert alone.outcomes()["passed"] == 2, alone.text
     # Until they see each other, however late one of them comes.
-    session = own_desk.pytest("--lecture-budget", "-k", "cohort", WORK_SECONDS="60")
+    session = own_project.pytest("--lecture-budget", "-k", "cohort", WORK_SECONDS="60")
     record = cohort(session, "first.ipynb", "both")
     assert record["run"]["outcome"] == "failed", session.text
     assert "is at work as well" in session.text
@@ -111,9 +111,9 @@ GROW_AND_MEET = """
     """
 
 
-def test_numbers_of_kernels_take_the_place_of_the_lecture(own_desk):
-    own_desk.notebook("grow.ipynb", GROW_AND_MEET)
-    session = own_desk.pytest("--lecture-budget", "--lecture-concurrency=2,1", "--junitxml=junit.xml", "-v")
+def test_numbers_of_kernels_take_the_place_of_the_lecture(own_project):
+    own_project.notebook("grow.ipynb", GROW_AND_MEET)
+    session = own_project.pytest("--lecture-budget", "--lecture-concurrency=2,1", "--junitxml=junit.xml", "-v")
     assert [line.split()[0] for line in items(session)] == ["grow.ipynb::lecture[c=1]", "grow.ipynb::lecture[c=2]"]
     assert session.outcomes() == {"passed": 2}, session.text
     alone, both = (cohort(session, "grow.ipynb", variant)["run"] for variant in ("", "c=2"))
@@ -137,14 +137,14 @@ def test_numbers_of_kernels_take_the_place_of_the_lecture(own_desk):
     )
 
 
-def test_a_lecture_says_itself_how_many_are_tried(own_desk):
-    own_desk.notebook("own.ipynb", "x = 1", lecturecheck={"concurrency": "1,2"})
-    own_desk.notebook("plain.ipynb", "'concurrency'")
-    own_desk.write(
+def test_a_lecture_says_itself_how_many_are_tried(own_project):
+    own_project.notebook("own.ipynb", "x = 1", lecturecheck={"concurrency": "1,2"})
+    own_project.notebook("plain.ipynb", "'concurrency'")
+    own_project.write(
         "own.md",
         "---\nkernelspec:\n  name: python3\nlecturecheck:\n  concurrency: [3]\n---\n\n```{code-cell}\n1\n```\n",
     )
-    session = own_desk.pytest("--lecture-budget", "--collect-only", "-q")
+    session = own_project.pytest("--lecture-budget", "--collect-only", "-q")
     assert items(session) == [
         "own.ipynb::lecture[c=1]",
         "own.ipynb::lecture[c=2]",
@@ -153,10 +153,10 @@ def test_a_lecture_says_itself_how_many_are_tried(own_desk):
     ]
 
 
-def test_concurrency_that_collection_cannot_see_is_told(own_desk):
+def test_concurrency_that_collection_cannot_see_is_told(own_project):
     more = {"a" * 20_000: 1, "lecturecheck": {"concurrency": 2}, "z" * 20_000: 1}
-    own_desk.notebook("far.ipynb", "x = 1\n" + "# far\n" * 4000, **more)
-    session = own_desk.pytest("--lecture-budget")
+    own_project.notebook("far.ipynb", "x = 1\n" + "# far\n" * 4000, **more)
+    session = own_project.pytest("--lecture-budget")
     (found,) = session.findings("far.ipynb")
     assert found == (
         "concurrency is set too far from the beginning and the end of the lecture's file to be found when lectures are "
@@ -164,31 +164,31 @@ def test_concurrency_that_collection_cannot_see_is_told(own_desk):
     )
 
 
-def test_a_cohort_has_budgets_of_its_own(own_desk):
-    own_desk.notebook(
+def test_a_cohort_has_budgets_of_its_own(own_project):
+    own_project.notebook(
         "own.ipynb", "import os, time\nx = b'1' * (int(os.environ.get('MORE', 0)) + 50) * 1024**2\ntime.sleep(0.5)"
     )
-    recorded = own_desk.pytest("--lecture-record", "--lecture-runs=2", "--lecture-concurrency=2")
+    recorded = own_project.pytest("--lecture-record", "--lecture-runs=2", "--lecture-concurrency=2")
     assert recorded.outcomes() == {"passed": 1}, recorded.text
     assert len(recorded.runs["own.ipynb"]) == 2
-    text = (own_desk.folder / "lecture-budgets" / "linux-x86_64-cpu.toml").read_text()
+    text = (own_project.folder / "lecture-budgets" / "linux-x86_64-cpu.toml").read_text()
     assert '[lectures."own.ipynb".variants."c=2"]' in text
     assert '[lectures."own.ipynb"]' not in text
-    within = own_desk.pytest("--lecture-budget", "--lecture-concurrency=1,2")
+    within = own_project.pytest("--lecture-budget", "--lecture-concurrency=1,2")
     assert cohort(within, "own.ipynb", "c=2")["verdict"]["kind"] == "within"
     assert cohort(within, "own.ipynb", "")["verdict"]["kind"] == "no budget"
-    over = own_desk.pytest("--lecture-budget", "--lecture-concurrency=2", MORE="200")
+    over = own_project.pytest("--lecture-budget", "--lecture-concurrency=2", MORE="200")
     assert cohort(over, "own.ipynb", "c=2")["verdict"]["kind"] == "over"
 
 
-def test_a_cohort_of_a_lecture_that_is_not_there_starts_nothing(own_desk):
-    own_desk.notebook("a.ipynb", "x = 1")
-    own_desk.write("lecturecheck.toml", '[cohort.pair]\nlectures = ["a.ipynb", "b.ipynb"]\n')
-    session = own_desk.pytest("--lecture-budget")
+def test_a_cohort_of_a_lecture_that_is_not_there_starts_nothing(own_project):
+    own_project.notebook("a.ipynb", "x = 1")
+    own_project.write("lecturecheck.toml", '[cohort.pair]\nlectures = ["a.ipynb", "b.ipynb"]\n')
+    session = own_project.pytest("--lecture-budget")
     assert session.code == pytest.ExitCode.USAGE_ERROR
     assert session.text.strip() == (
         "ERROR: lecturecheck: lecturecheck.toml: [cohort.pair]: there is no lecture 'b.ipynb' below rootdir "
-        f"{own_desk.folder}"
+        f"{own_project.folder}"
     )
 
 
@@ -202,9 +202,9 @@ DIES_SECOND = """
     """
 
 
-def test_a_kernel_that_dies_leaves_the_others_alone(own_desk):
-    own_desk.notebook("race.ipynb", "x = 1", DIES_SECOND)
-    session = own_desk.pytest("--lecture-budget", "--lecture-concurrency=3")
+def test_a_kernel_that_dies_leaves_the_others_alone(own_project):
+    own_project.notebook("race.ipynb", "x = 1", DIES_SECOND)
+    session = own_project.pytest("--lecture-budget", "--lecture-concurrency=3")
     assert session.outcomes() == {"failed": 1}
     item = cohort(session, "race.ipynb", "c=3")
     assert sorted(member["outcome"] for member in item["run"]["members"]) == ["completed", "died", "died"]
@@ -218,21 +218,21 @@ def test_a_kernel_that_dies_leaves_the_others_alone(own_desk):
     )
 
 
-def test_a_kernel_that_never_starts_holds_nobody_up(own_desk):
-    own_desk.notebook("good.ipynb", "x = 1")
-    own_desk.notebook("bad.ipynb", "x = 1", kernelspec={"name": "no-such-kernel", "display_name": "No"})
-    own_desk.write("lecturecheck.toml", '[cohort.mix]\nlectures = ["good.ipynb", "bad.ipynb"]\n')
-    session = own_desk.pytest("--lecture-budget", "good.ipynb::cohort[mix]")
+def test_a_kernel_that_never_starts_holds_nobody_up(own_project):
+    own_project.notebook("good.ipynb", "x = 1")
+    own_project.notebook("bad.ipynb", "x = 1", kernelspec={"name": "no-such-kernel", "display_name": "No"})
+    own_project.write("lecturecheck.toml", '[cohort.mix]\nlectures = ["good.ipynb", "bad.ipynb"]\n')
+    session = own_project.pytest("--lecture-budget", "good.ipynb::cohort[mix]")
     record = cohort(session, "good.ipynb", "mix")
     assert [member["outcome"] for member in record["run"]["members"]] == ["completed", "not started"], session.text
     assert record["verdict"]["headline"].startswith("1 of 2 kernels did not start: ")
 
 
-def test_a_limit_from_outside_ends_all_kernels(own_desk):
-    own_desk.notebook("slow.ipynb", "import time\ntime.sleep(300)")
+def test_a_limit_from_outside_ends_all_kernels(own_project):
+    own_project.notebook("slow.ipynb", "import time\ntime.sleep(300)")
     # The limit holds for the start of the kernels as well, which takes longer on a busy machine.
     for seconds in (6, 18, 54):
-        session = own_desk.pytest("--lecture-budget", "--lecture-concurrency=2", f"--timeout={seconds}")
+        session = own_project.pytest("--lecture-budget", "--lecture-concurrency=2", f"--timeout={seconds}")
         record = cohort(session, "slow.ipynb", "c=2")
         if all(member["outcome"] != "not started" for member in record["run"]["members"]):
             break
@@ -253,32 +253,32 @@ def living(folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_an_interruption_ends_all_kernels(own_desk):
-    own_desk.notebook(
+def test_an_interruption_ends_all_kernels(own_project):
+    own_project.notebook(
         "slow.ipynb", "import os, pathlib, time\npathlib.Path(f'{os.getpid()}.up').touch()\ntime.sleep(300)"
     )
     command = [sys.executable, "-m", "pytest", "--lecture-budget", "--lecture-concurrency=3"]
     process = subprocess.Popen(
         command,
-        cwd=own_desk.folder,
-        env=session_environment(XDG_RUNTIME_DIR=str(own_desk.runtime)),
+        cwd=own_project.folder,
+        env=session_environment(XDG_RUNTIME_DIR=str(own_project.runtime)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    while len(list(own_desk.folder.glob("*.up"))) < 3 and process.poll() is None:
+    while len(list(own_project.folder.glob("*.up"))) < 3 and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    wait_until(lambda: living(own_desk.folder) == [])
+    wait_until(lambda: living(own_project.folder) == [])
 
 
-def test_a_failure_is_remembered_for_its_number_of_kernels(own_desk):
-    own_desk.notebook("race.ipynb", "import pathlib\npathlib.Path('once').mkdir()")
-    (own_desk.folder / "once").mkdir()
+def test_a_failure_is_remembered_for_its_number_of_kernels(own_project):
+    own_project.notebook("race.ipynb", "import pathlib\npathlib.Path('once').mkdir()")
+    (own_project.folder / "once").mkdir()
     args = ("--lecture-budget", "--lecture-remember-failures", "--lecture-concurrency=2")
-    first = own_desk.pytest(*args)
+    first = own_project.pytest(*args)
     assert cohort(first, "race.ipynb", "c=2")["verdict"]["kind"] == "failed"
-    again = own_desk.pytest(*args)
+    again = own_project.pytest(*args)
     assert cohort(again, "race.ipynb", "c=2")["verdict"]["kind"] == "failed before"

@@ -39,11 +39,11 @@ def library(tmp_path_factory):
 
 
 class Card:
-    """The desk's machine with one card."""
+    """The project's machine with one card."""
 
-    def __init__(self, desk, library):
-        self.desk = desk
-        self.script = desk.folder / "card.txt"
+    def __init__(self, project, library):
+        self.project = project
+        self.script = project.folder / "card.txt"
         self.variables = {"LD_LIBRARY_PATH": str(library.parent), "NVML_STUB": str(self.script)}
         self.reset()
 
@@ -53,21 +53,23 @@ class Card:
     def pytest(self, *args, **variables):
         self.reset()
         label = "--lecture-platform=linux-x86_64-tesla_t4"
-        return self.desk.pytest(label, "--lecture-exclude=card.txt", *args, apart=True, **self.variables, **variables)
+        return self.project.pytest(
+            label, "--lecture-exclude=card.txt", *args, apart=True, **self.variables, **variables
+        )
 
 
 @pytest.fixture
-def card(own_desk, library):
-    return Card(own_desk, library)
+def card(own_project, library):
+    return Card(own_project, library)
 
 
 def budget(card, lecture):
-    text = (card.desk.folder / "lecture-budgets" / "linux-x86_64-tesla_t4.toml").read_text()
+    text = (card.project.folder / "lecture-budgets" / "linux-x86_64-tesla_t4.toml").read_text()
     return tomllib.loads(text)["lectures"][lecture]
 
 
 def test_the_need_is_recorded_and_held_against_the_next_run(card):
-    card.desk.notebook(
+    card.project.notebook(
         "sweep.ipynb",
         PREPARE,
         WITH_ALLOCATOR,
@@ -96,13 +98,13 @@ def test_the_need_is_recorded_and_held_against_the_next_run(card):
 
 
 def test_where_no_allocator_speaks_what_was_held_is_the_need(card):
-    card.desk.notebook("numba.ipynb", PREPARE, "hold(4 * 1024**3)\ntime.sleep(0.5)")
+    card.project.notebook("numba.ipynb", PREPARE, "hold(4 * 1024**3)\ntime.sleep(0.5)")
     card.pytest("--lecture-record", "--lecture-runs=1")
     assert budget(card, "numba.ipynb")["gpu_used"] == {"limit": "4.4 GiB", "seen": ["4 GiB"], "method": "sampled"}
 
 
 def test_a_lecture_that_never_touches_the_card_has_no_need_of_it(card):
-    card.desk.notebook("plain.ipynb", "x = 1")
+    card.project.notebook("plain.ipynb", "x = 1")
     card.pytest("--lecture-record", "--lecture-runs=1")
     # Limits follow from what is seen; of nothing seen the rules leave room for a context.
     found = budget(card, "plain.ipynb")
@@ -111,14 +113,14 @@ def test_a_lecture_that_never_touches_the_card_has_no_need_of_it(card):
 
 def test_lectures_that_need_a_gpu_run_here_and_are_skipped_elsewhere(card):
     for need in ("required", "narrative", "cpu"):
-        card.desk.notebook(
+        card.project.notebook(
             f"{need}.ipynb", "import os\nprint(os.environ.get('JAX_PLATFORMS'))", lecturecheck={"gpu": need}
         )
     here = card.pytest("--lecture-budget")
     assert here.outcomes() == {"passed": 3}
     assert here.run("cpu.ipynb")["environment"] == {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
     assert "devices" not in here.run("cpu.ipynb")
-    elsewhere = card.desk.pytest("--lecture-budget")
+    elsewhere = card.project.pytest("--lecture-budget")
     assert elsewhere.outcomes() == {"passed": 1, "skipped": 2}
     assert elsewhere.run("required.ipynb")["reason"] == (
         "needs a GPU (notebook metadata lecturecheck.gpu), and there is none here"
@@ -130,8 +132,8 @@ def test_lectures_that_need_a_gpu_run_here_and_are_skipped_elsewhere(card):
 
 def test_a_profile_divides_the_card_and_keeps_compiled_programs(card):
     names = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "JAX_COMPILATION_CACHE_DIR", "JAX_TRACEBACK_FILTERING", "MINE")
-    card.desk.notebook("show.ipynb", f"import os\nprint([os.environ.get(name) for name in {names!r}])")
-    card.desk.write("lecturecheck.toml", "[env]\nMINE = true\n")
+    card.project.notebook("show.ipynb", f"import os\nprint([os.environ.get(name) for name in {names!r}])")
+    card.project.write("lecturecheck.toml", "[env]\nMINE = true\n")
     session = card.pytest("--lecture-budget", "--lecture-env-profile=jax-ci", "-n", "3")
     run = session.run("show.ipynb")
     assert run["environment"] == {
@@ -145,18 +147,18 @@ def test_a_profile_divides_the_card_and_keeps_compiled_programs(card):
 
 
 def test_a_card_that_cannot_be_used_is_told_of_once(card):
-    card.desk.notebook("plain.ipynb", "x = 1")
+    card.project.notebook("plain.ipynb", "x = 1")
     card.reset()
     card.script.write_text("error nvmlInit_v2 9\n")
-    session = card.desk.pytest("--lecture-budget", apart=True, **card.variables)
+    session = card.project.pytest("--lecture-budget", apart=True, **card.variables)
     assert session.outcomes() == {"passed": 1}
     assert "devices" not in session.run("plain.ipynb")
 
 
 def test_a_kernel_that_was_killed_and_still_holds_memory_is_named_to_the_next_lecture(card):
     # The driver lists the killed kernel on: its process is gone, and its memory is not free.
-    card.desk.notebook("a_slow.ipynb", PREPARE, "hold(5000 * 1024**2)\ntime.sleep(60)", lecturecheck={"timeout": 5})
-    card.desk.notebook(
+    card.project.notebook("a_slow.ipynb", PREPARE, "hold(5000 * 1024**2)\ntime.sleep(60)", lecturecheck={"timeout": 5})
+    card.project.notebook(
         "b_next.ipynb",
         PREPARE,
         "class XlaRuntimeError(RuntimeError): pass\n"
@@ -218,7 +220,7 @@ wait_for("aborted")
 
 
 def test_of_three_kernels_at_once_one_loses_the_race_for_the_card(card):
-    card.desk.notebook("race.ipynb", PREPARE, RACE, CONTEND)
+    card.project.notebook("race.ipynb", PREPARE, RACE, CONTEND)
     session = card.pytest("--lecture-budget", "--lecture-concurrency=3")
     assert session.outcomes() == {"failed": 1}, session.text
     (item,) = session.runs["race.ipynb"]

@@ -9,13 +9,13 @@ from support.real_sessions import has_ended
 
 
 @pytest.fixture(scope="module")
-def session(desk):
-    desk.put("C01", "C06", "C16", "C18", "C20", "C23", "C26")
-    flood = desk.folder / "C20" / "flood.ipynb"
+def session(project):
+    project.put("C01", "C06", "C16", "C18", "C20", "C23", "C26")
+    flood = project.folder / "C20" / "flood.ipynb"
     # A twentieth of the flood: still far more messages than a kernel's queue holds.
     text = flood.read_text(encoding="utf-8").replace("300_000", "15_000").replace("299_999", "14_999")
     flood.write_text(text.replace("60_000_000", "20_000_000"), encoding="utf-8")
-    return desk.pytest("--lecture-budget", "-n", "2", ".")
+    return project.pytest("--lecture-budget", "-n", "2", ".")
 
 
 def test_the_session_as_a_whole(session):
@@ -35,8 +35,8 @@ def test_a_kernel_that_is_not_installed(session):
 
 
 @pytest.mark.usefixtures("session")
-def test_another_kernel_instead_of_the_one_that_is_not_installed(desk):
-    session = desk.pytest("--lecture-budget", "--lecture-kernel=python3", "C01/gone.ipynb")
+def test_another_kernel_instead_of_the_one_that_is_not_installed(project):
+    session = project.pytest("--lecture-budget", "--lecture-kernel=python3", "C01/gone.ipynb")
     assert (session.code, session.outcomes()) == (0, {"passed": 1})
     assert session.run("C01/gone.ipynb")["kernel_name"] == "python3"
 
@@ -97,10 +97,12 @@ def test_a_flood_of_output_is_cut_and_its_end_arrives(session):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_flood_does_not_grow_pytest(own_desk):
-    own_desk.notebook("flood.ipynb", "for _ in range(40):\n    print('x' * 10_000_000, flush=True)")
-    own_desk.notebook("pictures.ipynb", "for _ in range(40):\n    display({'text/html': 'x' * 10_000_000}, raw=True)")
-    own_desk.write(
+def test_a_flood_does_not_grow_pytest(own_project):
+    own_project.notebook("flood.ipynb", "for _ in range(40):\n    print('x' * 10_000_000, flush=True)")
+    own_project.notebook(
+        "pictures.ipynb", "for _ in range(40):\n    display({'text/html': 'x' * 10_000_000}, raw=True)"
+    )
+    own_project.write(
         "conftest.py",
         """
         import re
@@ -112,7 +114,7 @@ def test_a_flood_does_not_grow_pytest(own_desk):
             print(f"{run.lecture} {int(peak_kib) // 1024} MiB")
         """,
     )
-    session = own_desk.pytest("--lecture-budget", "-s", "flood.ipynb", "pictures.ipynb", apart=True)
+    session = own_project.pytest("--lecture-budget", "-s", "flood.ipynb", "pictures.ipynb", apart=True)
     assert session.outcomes() == {"passed": 2}
     peaks = {name: int(size) for name, size in re.findall(r"(\w+)\.ipynb (\d+) MiB", session.text)}
     # 400 MB of text and 400 MB of pictures went by. Single messages of 10 MB are in memory several times, and some more
@@ -132,10 +134,10 @@ def test_a_failed_shell_line_alone_is_a_finding(session):
     assert session.findings("C23/bang_only.ipynb") == ["shell line 'ls /no/such/folder' ended with code 2"]
 
 
-def test_a_failed_shell_line_alone_fails_where_that_is_asked_for(own_desk):
-    own_desk.put("C23", flat=True)
-    own_desk.budgets({"bang_only.ipynb": '"1 GiB"'})
-    session = own_desk.pytest("--lecture-budget", "--lecture-strict", "bang_only.ipynb")
+def test_a_failed_shell_line_alone_fails_where_that_is_asked_for(own_project):
+    own_project.put("C23", flat=True)
+    own_project.budgets({"bang_only.ipynb": '"1 GiB"'})
+    session = own_project.pytest("--lecture-budget", "--lecture-strict", "bang_only.ipynb")
     headline = "strict: shell line 'ls /no/such/folder' ended with code 2 (code cell 1, line 7)"
     assert session.failure("bang_only.ipynb").splitlines()[0] == headline
 
@@ -145,17 +147,17 @@ def test_a_bash_cell_that_fails_raises(session):
     assert headline.startswith("CalledProcessError: Command 'b'false\\n'' returned non-zero exit status 1.")
 
 
-def test_the_kernel_runs_in_the_lectures_own_folder(session, desk, tmp_path):
+def test_the_kernel_runs_in_the_lectures_own_folder(session, project, tmp_path):
     assert session.statuses("C26/lectures/read.ipynb") == ["ok", "ok"]
-    inside = desk.pytest("--lecture-budget", ".", cwd="C26/lectures")
+    inside = project.pytest("--lecture-budget", ".", cwd="C26/lectures")
     assert (inside.code, inside.outcomes()) == (0, {"passed": 1})
-    elsewhere = desk.pytest("--lecture-budget", f"--rootdir={tmp_path}", "C26/lectures")
+    elsewhere = project.pytest("--lecture-budget", f"--rootdir={tmp_path}", "C26/lectures")
     assert (elsewhere.code, elsewhere.outcomes()) == (0, {"passed": 1})
 
 
-def test_a_cell_without_end_and_the_lecture_after_it(own_desk):
-    own_desk.put("C13", flat=True)
-    session = own_desk.pytest("--lecture-budget", "--lecture-timeout=5", ".")
+def test_a_cell_without_end_and_the_lecture_after_it(own_project):
+    own_project.put("C13", flat=True)
+    session = own_project.pytest("--lecture-budget", "--lecture-timeout=5", ".")
     assert session.outcomes() == {"failed": 1, "passed": 1}
     failure = session.failure("a_loop.ipynb").splitlines()
     assert failure[0].startswith("code cell 2 timed out after 5 s")
@@ -163,8 +165,8 @@ def test_a_cell_without_end_and_the_lecture_after_it(own_desk):
     assert session.run("a_loop.ipynb")["evidence"]["stopped_by_interrupt"] is True
 
 
-def test_nothing_of_a_run_is_alive_after_it(own_desk):
-    own_desk.notebook(
+def test_nothing_of_a_run_is_alive_after_it(own_project):
+    own_project.notebook(
         "leaves.ipynb",
         """
         import subprocess, sys
@@ -174,17 +176,17 @@ def test_nothing_of_a_run_is_alive_after_it(own_desk):
         Path("pid").write_text(str(left.pid))
         """,
     )
-    session = own_desk.pytest("--lecture-budget", "leaves.ipynb")
+    session = own_project.pytest("--lecture-budget", "leaves.ipynb")
     assert session.outcomes() == {"passed": 1}
-    pid = (own_desk.folder / "pid").read_text()
+    pid = (own_project.folder / "pid").read_text()
     (finding,) = [text for text in session.findings("leaves.ipynb") if text.startswith("left")]
     assert re.fullmatch(rf"left a process running: pid {pid}, '\w.*', [\d.]+ MiB; it was killed", finding)
     assert has_ended(int(pid))
 
 
-def test_cells_that_are_cut_off_are_not_recorded(own_desk):
-    own_desk.put("C06", "D04", flat=True)
-    session = own_desk.pytest("--lecture-record", "exit0.ipynb", "quit.ipynb", "pylist.ipynb")
+def test_cells_that_are_cut_off_are_not_recorded(own_project):
+    own_project.put("C06", "D04", flat=True)
+    session = own_project.pytest("--lecture-record", "exit0.ipynb", "quit.ipynb", "pylist.ipynb")
     assert (session.code, session.outcomes()) == (1, {"failed": 3})
     assert {name: len(runs) for name, runs in session.runs.items()} == dict.fromkeys(session.runs, 1)
-    assert not list(Path(own_desk.folder).glob("lecture-budgets/*.toml"))
+    assert not list(Path(own_project.folder).glob("lecture-budgets/*.toml"))

@@ -25,11 +25,11 @@ def overlap(first, second):
 
 
 @pytest.fixture
-def recorded(own_desk):
+def recorded(own_project):
     """Three lectures of which two fit at once."""
     for name in "abc":
-        own_desk.notebook(f"{name}.ipynb", f"import time\nstart = time.time()\n{SLOW}\nprint([start, time.time()])")
-    return own_desk
+        own_project.notebook(f"{name}.ipynb", f"import time\nstart = time.time()\n{SLOW}\nprint([start, time.time()])")
+    return own_project
 
 
 def test_lectures_wait_until_there_is_room(recorded):
@@ -41,12 +41,12 @@ def test_lectures_wait_until_there_is_room(recorded):
     assert all("company" not in session.run(f"{name}.ipynb") for name in "abc")
 
 
-def test_without_leases_they_run_as_a_book_build_would(own_desk):
+def test_without_leases_they_run_as_a_book_build_would(own_project):
     for mine, other in ("ab", "ba"):
-        own_desk.notebook(f"{mine}.ipynb", WAITS_FOR_THE_OTHER.format(mine=mine, other=other))
-    own_desk.budgets({f"{name}.ipynb": '"400 MB"' for name in "ab"})
+        own_project.notebook(f"{mine}.ipynb", WAITS_FOR_THE_OTHER.format(mine=mine, other=other))
+    own_project.budgets({f"{name}.ipynb": '"400 MB"' for name in "ab"})
     args = ("--lecture-capacity=500 MB", "--lecture-no-leases", "--lecture-timeout=60")
-    session = own_desk.pytest("--lecture-budget", "-n", "2", *args)
+    session = own_project.pytest("--lecture-budget", "-n", "2", *args)
     assert session.outcomes() == {"passed": 2}, session.text
 
 
@@ -63,31 +63,31 @@ def test_times_in_company_are_not_held_against_those_of_a_lecture_alone(recorded
         assert (f"      {name}.ipynb, beside {', '.join(company)}" in together.lines) is bool(company), together.text
 
 
-def test_an_exclusive_lecture_runs_alone(own_desk):
+def test_an_exclusive_lecture_runs_alone(own_project):
     text = f"import time\nstart = time.time()\n{SLOW}\nprint([start, time.time()])"
-    own_desk.notebook("alone.ipynb", text, lecturecheck={"exclusive": True})
-    own_desk.notebook("other.ipynb", text)
-    session = own_desk.pytest("--lecture-budget", "-n", "2")
+    own_project.notebook("alone.ipynb", text, lecturecheck={"exclusive": True})
+    own_project.notebook("other.ipynb", text)
+    session = own_project.pytest("--lecture-budget", "-n", "2")
     assert session.outcomes() == {"passed": 2}
     assert not overlap(*intervals(session).values())
 
 
-def test_a_lecture_that_can_never_fit_is_refused_where_strict(own_desk):
-    own_desk.notebook("large.ipynb", "x = 1")
-    own_desk.budgets({"large.ipynb": '"2 GB"'})
-    soft = own_desk.pytest("--lecture-budget", "--lecture-capacity=1 GB")
+def test_a_lecture_that_can_never_fit_is_refused_where_strict(own_project):
+    own_project.notebook("large.ipynb", "x = 1")
+    own_project.budgets({"large.ipynb": '"2 GB"'})
+    soft = own_project.pytest("--lecture-budget", "--lecture-capacity=1 GB")
     assert soft.outcomes() == {"passed": 1}
     reason = "needs 1.86 GiB, 954 MiB more than the 954 MiB of memory that all runs together may take"
     assert f"it runs alone: {reason}" in soft.findings("large.ipynb")
-    strict = own_desk.pytest("--lecture-budget", "--lecture-capacity=1 GB", "--lecture-strict")
+    strict = own_project.pytest("--lecture-budget", "--lecture-capacity=1 GB", "--lecture-strict")
     assert strict.outcomes() == {"failed": 1}
     assert strict.verdict("large.ipynb") == {**strict.verdict("large.ipynb"), "kind": "not fitting", "headline": reason}
 
 
-def test_a_session_inside_a_lecture_does_not_wait_for_that_lecture(own_desk):
-    own_desk.notebook("inner.ipynb", "x = 1")
+def test_a_session_inside_a_lecture_does_not_wait_for_that_lecture(own_project):
+    own_project.notebook("inner.ipynb", "x = 1")
     command = 'import subprocess, sys\ncommand = [sys.executable, "-m", "pytest", "--lecture-budget", "inner.ipynb"]\n'
     text = f"{command}subprocess.run(command, check=True, timeout=200)"
-    own_desk.notebook("outer.ipynb", text, lecturecheck={"exclusive": True})
-    session = own_desk.pytest("--lecture-budget", "outer.ipynb")
+    own_project.notebook("outer.ipynb", text, lecturecheck={"exclusive": True})
+    session = own_project.pytest("--lecture-budget", "outer.ipynb")
     assert session.outcomes() == {"passed": 1}, session.text

@@ -15,18 +15,18 @@ update_display({"application/vnd.lecturecheck+json": figures}, display_id="lectu
 HAND_SET = 'figures.speedup = { at_least = 1.5, seen = [1.67, 1.67], unit = "x" }'
 
 
-def write_speedup(desk, value):
-    (desk.folder / "speedup.txt").write_text(value, encoding="utf-8")
+def write_speedup(project, value):
+    (project.folder / "speedup.txt").write_text(value, encoding="utf-8")
 
 
-def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_desk):
-    own_desk.notebook("sweep.ipynb", "a = 1", SWEEP)
-    write_speedup(own_desk, "1.67")
-    recorded = own_desk.pytest("--lecture-record", "--lecture-runs=2", "sweep.ipynb")
+def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_project):
+    own_project.notebook("sweep.ipynb", "a = 1", SWEEP)
+    write_speedup(own_project, "1.67")
+    recorded = own_project.pytest("--lecture-record", "--lecture-runs=2", "sweep.ipynb")
     assert (recorded.code, recorded.outcomes()) == (0, {"passed": 1})
     assert "  speedup: seen 1.67 x; no limit: set at_least by hand" in recorded.lines
     assert "  distance: seen 1e-15; no limit: set at_least or limit by hand" in recorded.lines
-    path = own_desk.folder / "lecture-budgets" / f"{PLATFORM}.toml"
+    path = own_project.folder / "lecture-budgets" / f"{PLATFORM}.toml"
     text = path.read_text(encoding="utf-8")
     assert 'figures.speedup = { seen = [1.67, 1.67], unit = "x" }\n' in text
     path.write_text(
@@ -34,13 +34,13 @@ def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_desk):
         encoding="utf-8",
     )
 
-    write_speedup(own_desk, "1.5")
-    passing = own_desk.pytest("--lecture-budget", "--lecture-strict", "sweep.ipynb")
+    write_speedup(own_project, "1.5")
+    passing = own_project.pytest("--lecture-budget", "--lecture-strict", "sweep.ipynb")
     assert (passing.code, passing.verdict("sweep.ipynb")["kind"]) == (0, "within")
     assert "  speedup 1.5 x (>= 1.5 x), distance 1e-15" in passing.lines
 
-    write_speedup(own_desk, "1.49")
-    failing = own_desk.pytest("--lecture-budget", "--junitxml=junit.xml", "sweep.ipynb")
+    write_speedup(own_project, "1.49")
+    failing = own_project.pytest("--lecture-budget", "--junitxml=junit.xml", "sweep.ipynb")
     headline = (
         "speedup 1.49 x, at least 1.5 x wanted: 0.01 x under (-0.67 %), in code cell 2; 1.67 x when recorded (2 runs)"
     )
@@ -50,7 +50,7 @@ def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_desk):
     assert properties["lecturecheck.figure.speedup"] == "1.49"
     assert properties["lecturecheck.figure.speedup.at_least"] == "1.5"
 
-    again = own_desk.pytest("--lecture-record", "sweep.ipynb")
+    again = own_project.pytest("--lecture-record", "sweep.ipynb")
     assert again.code == 0
     warning = "    these runs are under the limit set by hand: speedup 1.49, at_least 1.5"
     assert warning in again.lines
@@ -58,9 +58,9 @@ def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_desk):
     assert "# acceptance: 75 %\nfigures.speedup = { at_least = 1.5, seen = [1.49" in kept
 
 
-def test_a_limited_figure_that_is_not_reported_fails_under_strict_only(own_desk):
-    own_desk.notebook("silent.ipynb", "a = 1")
-    own_desk.write(
+def test_a_limited_figure_that_is_not_reported_fails_under_strict_only(own_project):
+    own_project.notebook("silent.ipynb", "a = 1")
+    own_project.write(
         f"lecture-budgets/{PLATFORM}.toml",
         dedent("""\
             schema = 1
@@ -69,21 +69,21 @@ def test_a_limited_figure_that_is_not_reported_fails_under_strict_only(own_desk)
             figures.distance = { limit = 1e-12 }
             """),
     )
-    lenient = own_desk.pytest("--lecture-budget", "silent.ipynb")
+    lenient = own_project.pytest("--lecture-budget", "silent.ipynb")
     assert (lenient.code, lenient.verdict("silent.ipynb")["kind"]) == (0, "not measured")
-    strict = own_desk.pytest("--lecture-budget", "--lecture-strict", "silent.ipynb")
+    strict = own_project.pytest("--lecture-budget", "--lecture-strict", "silent.ipynb")
     assert strict.code == 1
     headline = "distance not measured (the lecture did not report it), limit 1e-12"
     assert strict.failure("silent.ipynb").split("\n")[0] == headline
 
 
-def test_a_bad_figure_stops_the_session_before_any_kernel_starts(own_desk):
-    own_desk.notebook("silent.ipynb", "a = 1")
-    own_desk.write(
+def test_a_bad_figure_stops_the_session_before_any_kernel_starts(own_project):
+    own_project.notebook("silent.ipynb", "a = 1")
+    own_project.write(
         f"lecture-budgets/{PLATFORM}.toml",
         'schema = 1\n\n[lectures."silent.ipynb"]\nfigures.distance = { limti = 1e-12 }\n',
     )
-    session = own_desk.pytest("--lecture-budget", "silent.ipynb")
+    session = own_project.pytest("--lecture-budget", "silent.ipynb")
     assert (session.code, session.runs) == (4, {})
     key = 'lectures."silent.ipynb".figures.distance.limti'
     assert f"{PLATFORM}.toml line 4: {key}: unknown key; expected one of at_least, limit, seen, unit" in session.text

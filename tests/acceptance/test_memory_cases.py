@@ -16,12 +16,12 @@ BUDGETS = {
 
 
 @pytest.fixture(scope="module")
-def session(desk):
-    desk.put("D01", "D04", "D07", "D08", "D09", "D12")
-    (desk.folder / "D01" / "spike_900.ipynb").write_bytes((desk.folder / "D01" / "spike.ipynb").read_bytes())
-    desk.budgets(BUDGETS)
+def session(project):
+    project.put("D01", "D04", "D07", "D08", "D09", "D12")
+    (project.folder / "D01" / "spike_900.ipynb").write_bytes((project.folder / "D01" / "spike.ipynb").read_bytes())
+    project.budgets(BUDGETS)
     before = set(SHARED_MEMORY.iterdir())
-    session = desk.pytest("--lecture-budget", "-n", "2", ".")
+    session = project.pytest("--lecture-budget", "-n", "2", ".")
     for segment in set(SHARED_MEMORY.glob("psm_*")) - before:
         segment.unlink()
     return session
@@ -49,20 +49,20 @@ def test_a_spike_below_the_budget_passes(session):
     assert session.verdict("D01/spike_900.ipynb")["kind"] == "within"
 
 
-def test_a_spike_is_charged_in_every_run(own_desk):
-    own_desk.put("D01", flat=True)
-    own_desk.budgets({"spike.ipynb": '"500 MiB"'})
-    session = own_desk.pytest("--lecture-budget", "--lecture-runs=4", "spike.ipynb")
+def test_a_spike_is_charged_in_every_run(own_project):
+    own_project.put("D01", flat=True)
+    own_project.budgets({"spike.ipynb": '"500 MiB"'})
+    session = own_project.pytest("--lecture-budget", "--lecture-runs=4", "spike.ipynb")
     runs = session.runs["spike.ipynb"]
     assert [item["verdict"]["kind"] for item in runs] == ["over"] * 4
     peaks = [item["run"]["cells"][1]["readings"]["peak_footprint_bytes"]["value"] for item in runs]
     assert max(peaks) - min(peaks) < 4 * MIB
 
 
-def test_the_memory_of_pytest_is_not_the_kernels(own_desk):
-    own_desk.put("D03", flat=True)
-    own_desk.budgets({"tiny.ipynb": '"200 MiB"'})
-    session = own_desk.pytest("--lecture-budget", "tiny.ipynb")
+def test_the_memory_of_pytest_is_not_the_kernels(own_project):
+    own_project.put("D03", flat=True)
+    own_project.budgets({"tiny.ipynb": '"200 MiB"'})
+    session = own_project.pytest("--lecture-budget", "tiny.ipynb")
     assert session.verdict("tiny.ipynb")["kind"] == "within"
     assert 40 * MIB < session.peak("tiny.ipynb") < 90 * MIB
     printed = session.run("tiny.ipynb")["cells"][1]["output_extract"]
@@ -119,9 +119,9 @@ def test_an_overflow_in_superlu_is_no_lack_of_memory(session):
     assert session.statuses("D12/overflow.ipynb") == ["ok", "ok", "failed"]
 
 
-def test_stored_zeros_show_against_the_record(own_desk):
-    own_desk.put("D11", flat=True)
-    recorded = own_desk.pytest("--lecture-record", "--lecture-runs=3", "zeros.ipynb")
+def test_stored_zeros_show_against_the_record(own_project):
+    own_project.put("D11", flat=True)
+    recorded = own_project.pytest("--lecture-record", "--lecture-runs=3", "zeros.ipynb")
     assert recorded.outcomes() == {"passed": 1}
     by_cell = [
         [
@@ -131,7 +131,7 @@ def test_stored_zeros_show_against_the_record(own_desk):
         for cell in range(3)
     ]
     assert all(max(peaks) / min(peaks) < 1.03 for peaks in by_cell), by_cell
-    path = own_desk.folder / "zeros.ipynb"
+    path = own_project.folder / "zeros.ipynb"
     # The changed copy stores no zeros in the first place.
     path.write_text(
         path.read_text(encoding="utf-8")
@@ -140,6 +140,6 @@ def test_stored_zeros_show_against_the_record(own_desk):
         .replace("assert B.nnz < A.nnz / 20", "assert B.nnz == A.nnz"),
         encoding="utf-8",
     )
-    changed = own_desk.pytest("--lecture-budget", "zeros.ipynb")
+    changed = own_project.pytest("--lecture-budget", "zeros.ipynb")
     assert changed.outcomes() == {"passed": 1}
     assert changed.peak("zeros.ipynb") < 0.8 * min(by_cell[2])

@@ -13,10 +13,10 @@ def traced_cells(session, lecture):
     return [cell["number"] for cell in session.run(lecture)["cells"] if "profile" in cell]
 
 
-def test_named_cells_are_traced_in_the_run_itself(own_desk):
-    own_desk.notebook("a.ipynb", SET_UP, SMALL)
-    own_desk.budgets({"a.ipynb": '"1 MiB"'})
-    session = own_desk.pytest(
+def test_named_cells_are_traced_in_the_run_itself(own_project):
+    own_project.notebook("a.ipynb", SET_UP, SMALL)
+    own_project.budgets({"a.ipynb": '"1 MiB"'})
+    session = own_project.pytest(
         "--lecture-budget", "--lecture-strict", "--lecture-profile=2", "a.ipynb", JAX_PLATFORMS="cpu"
     )
     assert (session.code, session.verdict("a.ipynb")["kind"]) == (0, "profiled")
@@ -28,11 +28,11 @@ def test_named_cells_are_traced_in_the_run_itself(own_desk):
     assert "  profiled: cells were traced, which takes time and memory: not held against its limits" in session.lines
 
 
-def test_what_is_over_runs_once_more_with_a_trace(own_desk):
-    own_desk.notebook("over.ipynb", SET_UP, f"{HELD}\n{SMALL}", "1 + 1")
-    own_desk.notebook("within.ipynb", SET_UP)
-    own_desk.budgets({"over.ipynb": '"1 MiB"', "within.ipynb": '"100 GiB"'})
-    session = own_desk.pytest("--lecture-budget", "--lecture-profile=over", "--lecture-runs=2", JAX_PLATFORMS="cpu")
+def test_what_is_over_runs_once_more_with_a_trace(own_project):
+    own_project.notebook("over.ipynb", SET_UP, f"{HELD}\n{SMALL}", "1 + 1")
+    own_project.notebook("within.ipynb", SET_UP)
+    own_project.budgets({"over.ipynb": '"1 MiB"', "within.ipynb": '"100 GiB"'})
+    session = own_project.pytest("--lecture-budget", "--lecture-profile=over", "--lecture-runs=2", JAX_PLATFORMS="cpu")
     first, second = session.runs["over.ipynb"]
     assert session.code == 1
     assert (first["verdict"]["kind"], second["verdict"]["kind"]) == ("over", "over")
@@ -44,5 +44,5 @@ def test_what_is_over_runs_once_more_with_a_trace(own_desk):
     assert first["run"]["cells"][1]["profile"]["devices"][0]["launch_count"] == 1500
     assert all("profile" not in cell for item in session.runs["within.ipynb"] for cell in item["run"]["cells"])
     trace = first["run"]["cells"][1]["profile"]["trace"]
-    assert (own_desk.folder / trace).is_file()
-    assert len(list((own_desk.folder / ".lecturecheck" / "traces").iterdir())) == 1
+    assert (own_project.folder / trace).is_file()
+    assert len(list((own_project.folder / ".lecturecheck" / "traces").iterdir())) == 1

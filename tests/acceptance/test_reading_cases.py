@@ -8,11 +8,11 @@ from support.real_sessions import CASES, PLATFORM
 
 
 @pytest.fixture(scope="module")
-def session(desk):
-    desk.put("A01", "A03", "A05", "A08", "A10", "A13", "A16", "B01", "B02", "B04", "B05", "B07")
-    before = {path: path.read_bytes() for path in desk.folder.rglob("*.ipynb")}
-    session = desk.pytest("--lecture-budget", "-n", "2", "--lecture-timeout", "60", "--junitxml=junit.xml", ".")
-    assert {path: path.read_bytes() for path in desk.folder.rglob("*.ipynb")} == before, "a lecture was rewritten"
+def session(project):
+    project.put("A01", "A03", "A05", "A08", "A10", "A13", "A16", "B01", "B02", "B04", "B05", "B07")
+    before = {path: path.read_bytes() for path in project.folder.rglob("*.ipynb")}
+    session = project.pytest("--lecture-budget", "-n", "2", "--lecture-timeout", "60", "--junitxml=junit.xml", ".")
+    assert {path: path.read_bytes() for path in project.folder.rglob("*.ipynb")} == before, "a lecture was rewritten"
     return session
 
 
@@ -48,9 +48,9 @@ def test_a_blank_cell_is_no_cell_to_run(session):
     assert session.statuses("A05/blank.ipynb") == ["empty", "ok"]
 
 
-def test_nothing_to_run_is_success(own_desk):
-    own_desk.put("A05")
-    session = own_desk.pytest("--lecture-budget", "--lecture-strict", "A05/zero.ipynb", "A05/text_only.ipynb")
+def test_nothing_to_run_is_success(own_project):
+    own_project.put("A05")
+    session = own_project.pytest("--lecture-budget", "--lecture-strict", "A05/zero.ipynb", "A05/text_only.ipynb")
     assert session.code == 0
     assert session.outcomes() == {"skipped": 2}
 
@@ -71,9 +71,9 @@ def test_a_broken_file_is_one_error_with_a_plain_reason(session, name, reason):
     assert session.failure(f"A08/{name}.ipynb") == reason
 
 
-def test_the_others_run_beside_broken_files(session, desk):
+def test_the_others_run_beside_broken_files(session, project):
     assert session.statuses("A08/good.ipynb") == ["ok"]
-    alone = desk.pytest("--lecture-budget", "-k", "good.ipynb", "A08")
+    alone = project.pytest("--lecture-budget", "-k", "good.ipynb", "A08")
     assert (alone.code, alone.outcomes()) == (0, {"passed": 1, "deselected": 4})
 
 
@@ -82,28 +82,28 @@ def test_built_copies_are_no_lectures(session):
 
 
 @pytest.mark.usefixtures("session")
-def test_a_copy_that_is_named_is_collected(desk):
+def test_a_copy_that_is_named_is_collected(project):
     named = "A10/_build/jupyter_execute/lecture.ipynb"
-    assert desk.node_ids(named) == [f"{named}::lecture"]
+    assert project.node_ids(named) == [f"{named}::lecture"]
 
 
-def test_percent_scripts(session, desk):
+def test_percent_scripts(session, project):
     assert [name for name in session.runs if name.startswith("A13/")] == ["A13/lecture_percent.py"]
     assert session.statuses("A13/lecture_percent.py") == ["ok", "ok"]
-    collected = desk.pytest("--lecture-budget", "--collect-only", "-q", "A13").lines
+    collected = project.pytest("--lecture-budget", "--collect-only", "-q", "A13").lines
     assert collected[:2] == ["A13/lecture_percent.py::lecture", "A13/test_unit.py::test_ok"]
     assert collected[3].startswith("2 tests collected in ")
 
 
-def test_a_percent_script_with_the_name_of_a_test_module_is_one_item(own_desk):
+def test_a_percent_script_with_the_name_of_a_test_module_is_one_item(own_project):
     text = (next(CASES.glob("A13-*")) / "lecture_percent.py").read_text(encoding="utf-8")
-    own_desk.write("test_lecture.py", text)
-    assert own_desk.node_ids(".") == ["test_lecture.py::lecture"]
+    own_project.write("test_lecture.py", text)
+    assert own_project.node_ids(".") == ["test_lecture.py::lecture"]
 
 
-def test_names_that_look_like_notebooks(session, desk):
+def test_names_that_look_like_notebooks(session, project):
     assert [name for name in session.runs if name.startswith("A16/")] == ["A16/UP.IPYNB"]
-    asked = desk.node_ids("--lecture-suffix=.qmd", "--lecture-suffix=.Rmd", "A16")
+    asked = project.node_ids("--lecture-suffix=.qmd", "--lecture-suffix=.Rmd", "A16")
     assert asked == ["A16/UP.IPYNB::lecture", "A16/lecture.Rmd::lecture", "A16/slides.qmd::lecture"]
 
 
@@ -122,10 +122,10 @@ def test_a_nested_cell_is_not_run_and_that_is_said(session):
     ]
 
 
-def test_a_name_that_only_a_nested_cell_defines(own_desk):
+def test_a_name_that_only_a_nested_cell_defines(own_project):
     text = (next(CASES.glob("B02-*")) / "nested.md").read_text(encoding="utf-8")
-    own_desk.write("nested.md", text.replace("print(a)", "print(b)"))
-    failure = own_desk.pytest("--lecture-budget", "nested.md").failure("nested.md")
+    own_project.write("nested.md", text.replace("print(a)", "print(b)"))
+    failure = own_project.pytest("--lecture-budget", "nested.md").failure("nested.md")
     assert "NameError: name 'b' is not defined (code cell 2, line 26)" in failure
     assert "1 nested code-cell (line 20) is not executed, as in the book build" in failure
 
@@ -137,10 +137,10 @@ def test_both_forms_of_tags(session):
     assert session.findings("B04/tag_not_raising.md") == ["the cell is tagged raises-exception and raised nothing"]
 
 
-def test_an_exception_that_did_not_come_fails_where_that_is_asked_for(own_desk):
-    own_desk.put("B04")
-    own_desk.budgets({"B04/tag_not_raising.md": '"1 GiB"'})
-    session = own_desk.pytest("--lecture-budget", "--lecture-strict", "B04/tag_not_raising.md")
+def test_an_exception_that_did_not_come_fails_where_that_is_asked_for(own_project):
+    own_project.put("B04")
+    own_project.budgets({"B04/tag_not_raising.md": '"1 GiB"'})
+    session = own_project.pytest("--lecture-budget", "--lecture-strict", "B04/tag_not_raising.md")
     assert session.code == 1
     assert "the cell is tagged raises-exception and raised nothing" in session.failure("B04/tag_not_raising.md")
 
@@ -169,34 +169,34 @@ ODD = "a[b]-c::d.ipynb"
 
 
 @pytest.fixture(scope="module")
-def odd_desk(tmp_path_factory):
-    from support.real_sessions import Desk  # noqa: PLC0415 - the module's other desk is a fixture
+def odd_project(tmp_path_factory):
+    from support.real_sessions import LectureProject  # noqa: PLC0415 - the module's other project is a fixture
 
-    odd = Desk(tmp_path_factory.mktemp("odd"))
+    odd = LectureProject(tmp_path_factory.mktemp("odd"))
     odd.put("A09", flat=True)
     odd.notebook(ODD, "x = 1")
     return odd
 
 
-def test_odd_names_record_and_check_again(odd_desk):
-    recorded = odd_desk.pytest("--lecture-record", "--lecture-runs=1", "-n", "2", "--junitxml=junit.xml", ".")
+def test_odd_names_record_and_check_again(odd_project):
+    recorded = odd_project.pytest("--lecture-record", "--lecture-runs=1", "-n", "2", "--junitxml=junit.xml", ".")
     assert (recorded.code, recorded.outcomes()) == (0, {"passed": 4})
     assert len(recorded.junit.findall(".//testcase")) == 4
-    text = (odd_desk.folder / "lecture-budgets" / f"{PLATFORM}.toml").read_text(encoding="utf-8")
+    text = (odd_project.folder / "lecture-budgets" / f"{PLATFORM}.toml").read_text(encoding="utf-8")
     for name in ("étude \u2013 été.ipynb", "sub dir/with space.md", ODD):
         assert f'[lectures."{name}"]' in text
     decomposed = unicodedata.normalize("NFD", text)
     assert decomposed != text
-    odd_desk.write(f"lecture-budgets/{PLATFORM}.toml", decomposed)
-    checked = odd_desk.pytest("--lecture-budget", "--lecture-strict", ".")
+    odd_project.write(f"lecture-budgets/{PLATFORM}.toml", decomposed)
+    checked = odd_project.pytest("--lecture-budget", "--lecture-strict", ".")
     assert (checked.code, checked.outcomes()) == (0, {"passed": 4})
     assert {checked.verdict(name)["kind"] for name in checked.runs} == {"within"}
 
 
-def test_every_node_id_selects_its_own_lecture(odd_desk):
-    ids = odd_desk.node_ids(".")
+def test_every_node_id_selects_its_own_lecture(odd_project):
+    ids = odd_project.node_ids(".")
     assert len(ids) == 4
     odd, spaced = ids[0], ids[2]
-    assert odd_desk.node_ids(odd) == [odd]
-    assert odd_desk.node_ids(spaced, ids[3]) == [spaced, ids[3]]
+    assert odd_project.node_ids(odd) == [odd]
+    assert odd_project.node_ids(spaced, ids[3]) == [spaced, ids[3]]
     assert re.fullmatch(r"a_lecture_with_a_name(_very){34}_long\.ipynb::lecture", ids[1])

@@ -13,7 +13,7 @@ import sys
 
 import psutil
 import pytest
-from support.real_sessions import Desk, session_environment, wait_until
+from support.real_sessions import LectureProject, session_environment, wait_until
 
 from pytest_lecturecheck.commands.main import main
 
@@ -51,17 +51,17 @@ def steps():
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
     """Eight lectures on one node, two at a time, each with memory of its own."""
-    desk = Desk(tmp_path_factory.mktemp("desk"))
+    project = LectureProject(tmp_path_factory.mktemp("project"))
     for name in ("a", "b", "c"):
-        desk.notebook(f"{name}.ipynb", f"print({name!r})", FILL.format(100))
-    desk.notebook("over.ipynb", FILL.format(120))
-    desk.notebook("hungry.ipynb", "y = 1", FILL.format(600), "print('never')")
-    desk.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 3})
-    desk.notebook("aborts.ipynb", "import os\nos.abort()")
-    desk.notebook("wrong.ipynb", "1 / 0")
-    desk.budgets({"a.ipynb": '"400 MiB"', "over.ipynb": '"100 MiB"', "hungry.ipynb": '"200 MiB"'})
-    session = desk.pytest(*LAUNCH, "-n2", before=salloc("--nodelist=lc1", "--ntasks=2", "--mem=900"))
-    return desk, session
+        project.notebook(f"{name}.ipynb", f"print({name!r})", FILL.format(100))
+    project.notebook("over.ipynb", FILL.format(120))
+    project.notebook("hungry.ipynb", "y = 1", FILL.format(600), "print('never')")
+    project.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 3})
+    project.notebook("aborts.ipynb", "import os\nos.abort()")
+    project.notebook("wrong.ipynb", "1 / 0")
+    project.budgets({"a.ipynb": '"400 MiB"', "over.ipynb": '"100 MiB"', "hungry.ipynb": '"200 MiB"'})
+    session = project.pytest(*LAUNCH, "-n2", before=salloc("--nodelist=lc1", "--ntasks=2", "--mem=900"))
+    return project, session
 
 
 def test_the_one_over_its_memory_dies_alone(session):
@@ -114,16 +114,16 @@ def test_the_kernel_is_measured_and_not_srun(session):
 
 
 def test_nothing_is_left(session):
-    desk, _ = session
+    project, _ = session
     assert steps() == []
-    assert list((desk.folder / ".lecturecheck" / "kernels").iterdir()) == []
+    assert list((project.folder / ".lecturecheck" / "kernels").iterdir()) == []
 
 
-def test_a_kernel_on_another_node(own_desk):
-    own_desk.notebook("a.ipynb", "import socket\nprint(socket.gethostname())", "x = 1")
-    own_desk.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 3})
-    own_desk.notebook("hungry.ipynb", FILL.format(900))
-    session = own_desk.pytest(*LAUNCH, before=salloc("--nodelist=lc2", "--ntasks=1", "--mem=400"))
+def test_a_kernel_on_another_node(own_project):
+    own_project.notebook("a.ipynb", "import socket\nprint(socket.gethostname())", "x = 1")
+    own_project.notebook("slow.ipynb", SLEEP, lecturecheck={"timeout": 3})
+    own_project.notebook("hungry.ipynb", FILL.format(900))
+    session = own_project.pytest(*LAUNCH, before=salloc("--nodelist=lc2", "--ntasks=1", "--mem=400"))
     assert session.outcomes() == {"failed": 2, "passed": 1}
     readings = session.run("a.ipynb")["readings"]
     assert readings["wall_seconds"]["value"] > 0
@@ -133,9 +133,9 @@ def test_a_kernel_on_another_node(own_desk):
     assert steps() == []
 
 
-def test_a_lecture_that_fits_no_allocation(own_desk):
-    own_desk.notebook("a.ipynb", "x = 1")
-    session = own_desk.pytest(*LAUNCH, "--lecture-memory-cap=3 GiB", before=salloc("--ntasks=1", "--mem=400"))
+def test_a_lecture_that_fits_no_allocation(own_project):
+    own_project.notebook("a.ipynb", "x = 1")
+    session = own_project.pytest(*LAUNCH, "--lecture-memory-cap=3 GiB", before=salloc("--ntasks=1", "--mem=400"))
     assert session.outcomes() == {"failed": 1}
     reason = session.run("a.ipynb")["reason"]
     assert re.sub("for job [0-9]+", "for job N", reason) == (
@@ -145,27 +145,27 @@ def test_a_lecture_that_fits_no_allocation(own_desk):
     )
 
 
-def test_more_workers_than_cores_wait_for_each_other(own_desk):
+def test_more_workers_than_cores_wait_for_each_other(own_project):
     for name in ("a", "b"):
-        own_desk.notebook(f"{name}.ipynb", "x = 1")
-    session = own_desk.pytest(*LAUNCH, "-n2", before=salloc("--ntasks=1", "--mem=400"))
+        own_project.notebook(f"{name}.ipynb", "x = 1")
+    session = own_project.pytest(*LAUNCH, "-n2", before=salloc("--ntasks=1", "--mem=400"))
     assert session.outcomes() == {"passed": 2}
     assert {session.run(f"{name}.ipynb")["scheduler"]["memory_bytes"] for name in ("a", "b")} == {400 * 2**20}
 
 
 @pytest.mark.parametrize("victim", ["worker", "session"])
-def test_a_killed_worker_leaves_no_step(own_desk, victim):
-    own_desk.notebook("a.ipynb", f"open('ready', 'w').close()\n{SLEEP}")
+def test_a_killed_worker_leaves_no_step(own_project, victim):
+    own_project.notebook("a.ipynb", f"open('ready', 'w').close()\n{SLEEP}")
     command = [sys.executable, "-m", "pytest", *LAUNCH, "-n1", "--max-worker-restart=0"]
     with subprocess.Popen(
         [*salloc("--ntasks=1", "--mem=400"), *command],
-        cwd=own_desk.folder,
+        cwd=own_project.folder,
         env=session_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
-        wait_until((own_desk.folder / "ready").exists)
+        wait_until((own_project.folder / "ready").exists)
         assert len(steps()) == 1
         (controller,) = psutil.Process(process.pid).children()
         workers = [child for child in controller.children() if "-c" in child.cmdline() and "-u" in child.cmdline()]
@@ -176,12 +176,12 @@ def test_a_killed_worker_leaves_no_step(own_desk, victim):
     assert steps() == []
 
 
-def test_a_line_for_sbatch_runs_the_lecture(own_desk, monkeypatch, capsys):
-    own_desk.notebook("it's $(touch x).ipynb", "x = 1")
-    monkeypatch.chdir(own_desk.folder)
+def test_a_line_for_sbatch_runs_the_lecture(own_project, monkeypatch, capsys):
+    own_project.notebook("it's $(touch x).ipynb", "x = 1")
+    monkeypatch.chdir(own_project.folder)
     assert main(["slurm", "it's $(touch x).ipynb"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     program, *options = shlex.split(line)
     ask(program, "--wait", "--output=job.out", *options)
-    assert "1 passed" in (own_desk.folder / "job.out").read_text(encoding="utf-8")
-    assert not (own_desk.folder / "x").exists()
+    assert "1 passed" in (own_project.folder / "job.out").read_text(encoding="utf-8")
+    assert not (own_project.folder / "x").exists()

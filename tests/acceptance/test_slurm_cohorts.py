@@ -47,9 +47,9 @@ def members(session, lecture="a.ipynb"):
     ],
     ids=["one node", "two nodes"],
 )
-def test_a_cohort_runs_as_steps_that_start_together(own_desk, allocation, nodes):
-    own_desk.notebook("a.ipynb", WHERE, "y = 1")
-    session = own_desk.pytest(*LAUNCH, "--lecture-concurrency=2", before=salloc(*allocation))
+def test_a_cohort_runs_as_steps_that_start_together(own_project, allocation, nodes):
+    own_project.notebook("a.ipynb", WHERE, "y = 1")
+    session = own_project.pytest(*LAUNCH, "--lecture-concurrency=2", before=salloc(*allocation))
     assert session.outcomes() == {"passed": 1}, session.text
     found = members(session)
     assert {run["cells"][0]["output_extract"].strip() for run in found} == nodes
@@ -65,9 +65,9 @@ def test_a_cohort_runs_as_steps_that_start_together(own_desk, allocation, nodes)
     assert steps() == []
 
 
-def test_a_cohort_that_its_allocation_cannot_hold_does_not_wait_for_ever(own_desk):
-    own_desk.notebook("a.ipynb", "x = 1")
-    session = own_desk.pytest(
+def test_a_cohort_that_its_allocation_cannot_hold_does_not_wait_for_ever(own_project):
+    own_project.notebook("a.ipynb", "x = 1")
+    session = own_project.pytest(
         *LAUNCH,
         "--lecture-concurrency=2",
         "--lecture-startup-timeout=15",
@@ -82,11 +82,11 @@ def test_a_cohort_that_its_allocation_cannot_hold_does_not_wait_for_ever(own_des
     assert steps() == []
 
 
-def test_cohorts_of_several_workers_take_turns(own_desk):
+def test_cohorts_of_several_workers_take_turns(own_project):
     for name in ("a", "b"):
-        own_desk.notebook(f"{name}.ipynb", "x = 1")
-    own_desk.notebook("c.ipynb", "x = 1", lecturecheck={"concurrency": 1})
-    session = own_desk.pytest(
+        own_project.notebook(f"{name}.ipynb", "x = 1")
+    own_project.notebook("c.ipynb", "x = 1", lecturecheck={"concurrency": 1})
+    session = own_project.pytest(
         *LAUNCH,
         "-n3",
         "--lecture-concurrency=2",
@@ -96,11 +96,11 @@ def test_cohorts_of_several_workers_take_turns(own_desk):
     assert [len(members(session, f"{name}.ipynb")) for name in ("a", "b")] == [2, 2]
 
 
-def test_queueing_is_told_and_counts_apart(own_desk):
+def test_queueing_is_told_and_counts_apart(own_project):
     for name in ("a", "b"):
-        own_desk.notebook(f"{name}.ipynb", FIRST_UNTIL_ANOTHER_QUEUES)
-    own_desk.write("lecturecheck.toml", 'heartbeat = "1 s"\n')
-    session = own_desk.pytest(*LAUNCH, "-n2", "-v", before=salloc("--ntasks=1", "--mem=450"))
+        own_project.notebook(f"{name}.ipynb", FIRST_UNTIL_ANOTHER_QUEUES)
+    own_project.write("lecturecheck.toml", 'heartbeat = "1 s"\n')
+    session = own_project.pytest(*LAUNCH, "-n2", "-v", before=salloc("--ntasks=1", "--mem=450"))
     assert session.outcomes() == {"passed": 2}, session.text
     queued = {name: session.run(f"{name}.ipynb")["queued_seconds"] for name in ("a", "b")}
     last = max(queued, key=queued.get)

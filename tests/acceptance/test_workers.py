@@ -29,11 +29,13 @@ KILLS_THE_ONE_THAT_WAITS = """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
-def test_a_lecture_whose_worker_is_killed_while_it_waits_is_in_the_summary(own_desk):
+def test_a_lecture_whose_worker_is_killed_while_it_waits_is_in_the_summary(own_project):
     for name in "ab":
-        own_desk.notebook(f"{name}.ipynb", KILLS_THE_ONE_THAT_WAITS.format(name=name), lecturecheck={"exclusive": True})
-    own_desk.write("conftest.py", WORKER_NUMBERS)
-    session = own_desk.pytest("--lecture-budget", "-n2", "--max-worker-restart=0")
+        own_project.notebook(
+            f"{name}.ipynb", KILLS_THE_ONE_THAT_WAITS.format(name=name), lecturecheck={"exclusive": True}
+        )
+    own_project.write("conftest.py", WORKER_NUMBERS)
+    session = own_project.pytest("--lecture-budget", "-n2", "--max-worker-restart=0")
     outcomes = {name: session.run(f"{name}.ipynb")["outcome"] for name in "ab"}
     assert sorted(outcomes.values()) == ["completed", "not started"], session.text
     lost = next(name for name, outcome in outcomes.items() if outcome == "not started")
@@ -47,11 +49,13 @@ def test_a_lecture_whose_worker_is_killed_while_it_waits_is_in_the_summary(own_d
 
 
 @pytest.mark.parametrize("dist", ["load", "worksteal"])
-def test_lines_and_figures_of_several_workers_arrive_whole(own_desk, dist):
+def test_lines_and_figures_of_several_workers_arrive_whole(own_project, dist):
     for name in "abcd":
-        own_desk.notebook(f"{name}.ipynb", "import time\nx = bytearray(50 * 2**20)\ntime.sleep(1)", "time.sleep(0.5)")
-    own_desk.write("lecturecheck.toml", 'heartbeat = "500 ms"\n')
-    session = own_desk.pytest("--lecture-budget", "-n2", "-v", f"--dist={dist}")
+        own_project.notebook(
+            f"{name}.ipynb", "import time\nx = bytearray(50 * 2**20)\ntime.sleep(1)", "time.sleep(0.5)"
+        )
+    own_project.write("lecturecheck.toml", 'heartbeat = "500 ms"\n')
+    session = own_project.pytest("--lecture-budget", "-n2", "-v", f"--dist={dist}")
     assert session.outcomes() == {"passed": 4}, session.text
     begin = next(number for number, line in enumerate(session.lines) if line.startswith("scheduling tests via"))
     end = next(number for number, line in enumerate(session.lines) if re.fullmatch("=+ lectures =+", line))

@@ -58,16 +58,16 @@ def written(rootdir):
 
 
 def test_a_run_is_written_down_as_it_comes(tmp_path):
-    chronicle = JournalWriter(tmp_path)
-    chronicle.begin(LECTURE, float(GIB))
-    chronicle.note(progress(0))
-    chronicle.note_kernel(77)
-    chronicle.note(progress(1, SNAPSHOT))
-    chronicle.note(progress(1, SNAPSHOT))
-    chronicle.note(progress(2))
-    chronicle.note(progress(0))
-    chronicle.end("a.md", "completed")
-    chronicle.note(progress(1))
+    journal = JournalWriter(tmp_path)
+    journal.begin(LECTURE, float(GIB))
+    journal.note(progress(0))
+    journal.note_kernel(77)
+    journal.note(progress(1, SNAPSHOT))
+    journal.note(progress(1, SNAPSHOT))
+    journal.note(progress(2))
+    journal.note(progress(0))
+    journal.end("a.md", "completed")
+    journal.note(progress(1))
     assert written(tmp_path) == [
         {"event": "lecture start", "lecture": "a.md", "cells": 2, "cap": GIB},
         {"event": "kernel start", "pid": 77},
@@ -78,63 +78,63 @@ def test_a_run_is_written_down_as_it_comes(tmp_path):
         {"event": "cell end", "cell": 2},
         {"event": "lecture end", "lecture": "a.md", "outcome": "completed"},
     ]
-    chronicle.close()
-    chronicle.close()
+    journal.close()
+    journal.close()
     assert list((tmp_path / ".lecturecheck" / "journal").iterdir()) == []
 
 
 def test_what_is_waited_for_is_written_down_whenever_it_changes(tmp_path):
-    chronicle = JournalWriter(tmp_path)
-    chronicle.wait("a.md", "waits for 3.1 GiB, 2 running")
-    chronicle.wait("a.md", "waits for 3.1 GiB, 1 running")
+    journal = JournalWriter(tmp_path)
+    journal.wait("a.md", "waits for 3.1 GiB, 2 running")
+    journal.wait("a.md", "waits for 3.1 GiB, 1 running")
     found = read_journal(*(tmp_path / ".lecturecheck" / "journal").glob("*.jsonl"))
     assert render_state(found) == "a.md was waiting to start (waits for 3.1 GiB, 1 running)"
-    chronicle.end("a.md", "refused")
-    chronicle.wait("a.md", "waits to run alone, 1 running", variant="c=2")
-    chronicle.begin(LECTURE, None, variant="c=2")
+    journal.end("a.md", "refused")
+    journal.wait("a.md", "waits to run alone, 1 running", variant="c=2")
+    journal.begin(LECTURE, None, variant="c=2")
     queued = RunProgress(
         lecture="a.md [c=2]", number=0, total=2, elapsed_seconds=1.0, snapshot=None, waits_for="queued in Slurm"
     )
-    chronicle.note(queued)
-    chronicle.note(replace(queued, elapsed_seconds=2.0))
+    journal.note(queued)
+    journal.note(replace(queued, elapsed_seconds=2.0))
     found = read_journal(*(tmp_path / ".lecturecheck" / "journal").glob("*.jsonl"))
     assert render_state(found) == "a.md [c=2] was waiting to start (queued in Slurm)"
     assert (found.lecture, found.variant, found.last_lecture) == ("a.md", "c=2", "a.md")
-    chronicle.note(replace(queued, waits_for=""))
+    journal.note(replace(queued, waits_for=""))
     assert [line["event"] for line in written(tmp_path)] == [
         *("waiting", "waiting", "lecture end", "waiting", "lecture start", "waiting", "waiting")
     ]
     found = read_journal(*(tmp_path / ".lecturecheck" / "journal").glob("*.jsonl"))
     assert render_state(found) == "a.md [c=2] was starting its kernel"
-    chronicle.close()
+    journal.close()
 
 
 @pytest.mark.parametrize("cap", [None, 0.0, NO_LIMIT])
 def test_a_cap_that_is_no_figure_is_not_written(tmp_path, cap):
-    chronicle = JournalWriter(tmp_path)
-    chronicle.begin(LECTURE, cap)
+    journal = JournalWriter(tmp_path)
+    journal.begin(LECTURE, cap)
     assert written(tmp_path)[0]["cap"] is None
-    chronicle.close()
+    journal.close()
 
 
 def test_a_session_without_lectures_writes_nothing(tmp_path):
-    chronicle = JournalWriter(tmp_path)
-    chronicle.note_kernel(1)
-    chronicle.note(progress(1))
-    chronicle.end("a.md", "completed")
-    chronicle.sync()
-    chronicle.close()
+    journal = JournalWriter(tmp_path)
+    journal.note_kernel(1)
+    journal.note(progress(1))
+    journal.end("a.md", "completed")
+    journal.sync()
+    journal.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_where_nothing_can_be_written_the_session_goes_on_and_says_so(tmp_path):
     (tmp_path / ".lecturecheck").write_text("a file")
-    chronicle = JournalWriter(tmp_path)
-    chronicle.begin(LECTURE, None)
-    chronicle.note(progress(1))
-    chronicle.close()
+    journal = JournalWriter(tmp_path)
+    journal.begin(LECTURE, None)
+    journal.note(progress(1))
+    journal.close()
     assert try_folder(tmp_path) == (
-        ".lecturecheck cannot be written (File exists): after a crash nothing will tell what was running"
+        ".lecturecheck cannot be written (File exists): after a crash no journal will show what was running"
     )
     assert report_interrupted(tmp_path) == []
 

@@ -188,7 +188,7 @@ def test_an_interrupted_session_leaves_no_kernel(pytester, lecture, code, more):
     os.killpg(session.pid, signal.SIGINT)
     text, _ = session.communicate(timeout=300)
     assert session.returncode == pytest.ExitCode.INTERRUPTED, text
-    # What a worker had no time to end is ended by its warden, soon after.
+    # What a worker had no time to end is ended by its reaper, soon after.
     wait_until(lambda: marked(mark) == [])
 
 

@@ -21,8 +21,8 @@ def test_a_report_that_moves_it_is_refused(pytester, lecture, outside):
     result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "--lecture-report", str(outside))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     line = (
-        f"ERROR: lecturecheck: --lecture-report {outside}: pytest takes a value that stands apart from its option for "
-        f"a path to test, and has made * its rootdir instead of {pytester.path}; write --lecture-report={outside}"
+        f"ERROR: lecturecheck: --lecture-report {outside}: pytest takes a value after a space for a path to "
+        f"test, and made * its rootdir instead of {pytester.path}; write --lecture-report={outside}"
     )
     result.stderr.fnmatch_lines([line])
 

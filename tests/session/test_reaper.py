@@ -15,12 +15,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is none o
 SESSION = """
 import os, sys
 from pytest_lecturecheck.session.reaper import Reaper
-warden = Reaper()
+reaper = Reaper()
 for number, (token, pid) in enumerate(zip(sys.argv[1::2], sys.argv[2::2])):
-    warden.add(token, pid=int(pid), folders=[], group=None)
+    reaper.add(token, pid=int(pid), folders=[], group=None)
     if number == 0:
-        warden._process.kill()
-        warden._process.wait()
+        reaper._process.kill()
+        reaper._process.wait()
 os.kill(os.getpid(), 9)
 """
 
@@ -31,8 +31,8 @@ def sleeper(token):
     )
 
 
-def test_a_warden_that_a_lecture_has_killed_is_replaced_and_knows_what_runs():
-    tokens = [f"{os.getpid()}-warden-{number}" for number in range(2)]
+def test_a_reaper_that_a_lecture_has_killed_is_replaced_and_knows_what_runs():
+    tokens = [f"{os.getpid()}-reaper-{number}" for number in range(2)]
     runs = [sleeper(token) for token in tokens]
     try:
         words = [word for token, run in zip(tokens, runs, strict=True) for word in (token, str(run.pid))]
@@ -44,11 +44,11 @@ def test_a_warden_that_a_lecture_has_killed_is_replaced_and_knows_what_runs():
             run.wait()
 
 
-def test_a_warden_whose_session_ends_properly_goes():
+def test_a_reaper_whose_session_ends_properly_goes():
     before = {child.pid for child in psutil.Process().children()}
-    warden = Reaper()
-    warden.add("a", pid=os.getpid(), folders=[], group=None)
+    reaper = Reaper()
+    reaper.add("a", pid=os.getpid(), folders=[], group=None)
     (process,) = (child for child in psutil.Process().children() if child.pid not in before)
-    warden.remove("a")
-    warden.close()
+    reaper.remove("a")
+    reaper.close()
     assert not process.is_running()

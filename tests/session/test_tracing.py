@@ -86,7 +86,7 @@ def test_traces_are_added_and_figures_stay():
 def test_a_second_run_that_ends_badly_is_told():
     traced = run_of(outcome=Outcome.DIED, evidence=Evidence(cell_number=2))
     (finding,) = add_traces(entry_of(MEMORY), traced, 1.0).run.findings
-    assert (finding.message, finding.cell_number) == ("the run that was made for the trace did not end well: died", 2)
+    assert (finding.message, finding.cell_number) == ("the second run, made for the trace, did not complete: died", 2)
 
 
 def test_a_traced_run_is_held_against_nothing():

@@ -82,7 +82,7 @@ class Session:
         return {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", self.lines[-1].split(" in ")[0])}
 
 
-class Desk:
+class LectureProject:
     """A folder with lectures, in which sessions are run."""
 
     def __init__(self, folder: Path) -> None:
