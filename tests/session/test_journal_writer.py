@@ -1,9 +1,6 @@
+"""The journal that a session writes, and the report on one that was cut off."""
+
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +31,7 @@ LECTURE = Lecture(
     findings=(),
     document=None,
 )
+
 SNAPSHOT = Snapshot(footprint_bytes=5000, peak_footprint_bytes=6000, age_seconds=0.01234)
 BIG = Interrupted(
     started=1795977000.0,
@@ -57,7 +55,7 @@ def written(rootdir):
     return [{key: value for key, value in line.items() if key != "time"} for line in lines[1:]]
 
 
-def test_a_run_is_written_down_as_it_comes(tmp_path):
+def test_events_of_a_run_are_written_in_order(tmp_path):
     journal = JournalWriter(tmp_path)
     journal.begin(LECTURE, float(GIB))
     journal.note(progress(0))
@@ -83,7 +81,7 @@ def test_a_run_is_written_down_as_it_comes(tmp_path):
     assert list((tmp_path / ".lecturecheck" / "journal").iterdir()) == []
 
 
-def test_what_is_waited_for_is_written_down_whenever_it_changes(tmp_path):
+def test_each_new_reason_for_waiting_is_written(tmp_path):
     journal = JournalWriter(tmp_path)
     journal.wait("a.md", "waits for 3.1 GiB, 2 running")
     journal.wait("a.md", "waits for 3.1 GiB, 1 running")
@@ -110,7 +108,7 @@ def test_what_is_waited_for_is_written_down_whenever_it_changes(tmp_path):
 
 
 @pytest.mark.parametrize("cap", [None, 0.0, NO_LIMIT])
-def test_a_cap_that_is_no_figure_is_not_written(tmp_path, cap):
+def test_a_cap_without_a_number_is_not_written(tmp_path, cap):
     journal = JournalWriter(tmp_path)
     journal.begin(LECTURE, cap)
     assert written(tmp_path)[0]["cap"] is None
@@ -127,7 +125,7 @@ def test_a_session_without_lectures_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_nothing_can_be_written_the_session_goes_on_and_says_so(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / ".lecturecheck").write_text("a file")
     journal = JournalWriter(tmp_path)
     journal.begin(LECTURE, None)
@@ -139,7 +137,7 @@ def test_where_nothing_can_be_written_the_session_goes_on_and_says_so(tmp_path):
     assert report_interrupted(tmp_path) == []
 
 
-def test_a_session_that_was_cut_off_is_told_in_one_line():
+def test_an_interrupted_session_is_one_line():
     (line,) = render_interrupted([BIG])
     assert line == (
         "the last session ended without finishing (2026-11-29 18:30:05 UTC): lectures/big.md was running code cell 7 "
@@ -147,7 +145,7 @@ def test_a_session_that_was_cut_off_is_told_in_one_line():
     )
 
 
-def test_workers_of_one_session_stand_together_and_the_last_session_last():
+def test_workers_of_one_session_share_a_line():
     earlier = Interrupted(started=1795970000.0, ended=1795970001.0, session="x", lecture="a.md")
     one = Interrupted(started=1795977000.0, ended=1795977001.0, session="s", worker="gw0", last_lecture="b.md")
     two = Interrupted(
@@ -162,7 +160,7 @@ def test_workers_of_one_session_stand_together_and_the_last_session_last():
     ]
 
 
-def test_the_state_says_all_that_is_known_and_is_harmless_on_a_terminal():
+def test_the_state_has_all_readings_and_no_escape_sequence():
     state = Interrupted(
         started=1.0,
         ended=2.0,
@@ -174,75 +172,6 @@ def test_the_state_says_all_that_is_known_and_is_harmless_on_a_terminal():
     )
     text = render_state(state)
     assert "\x1b" not in text
-    figures = "footprint 1 GiB at the last entry, peak 1 GiB, cap 2 GiB"
-    assert text.endswith(f".md was waiting for its kernel to be ready, {figures}")
-    assert render_state(replace(state, has_begun=True)).endswith(f".md was between cells or ending, {figures}")
-
-
-# -- sessions of pytest -----------------------------------------------------------------------------------------------
-
-SLOW = """\
----
-kernelspec:
-  name: python3
-  display_name: Python 3
-jupytext:
-  text_representation:
-    format_name: myst
----
-
-```{code-cell}
-import os, signal, time
-open("started.flag", "w").close()
-END
-time.sleep(60)
-```
-"""
-QUICK = SLOW[: SLOW.index("```{code-cell}")] + "```{code-cell}\n1\n```\n"
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
-def test_a_session_that_was_killed_is_told_of_by_the_next_one(pytester):
-    pytester.makeini("[pytest]")
-    (pytester.path / "slow.md").write_text(SLOW.replace("END\n", ""))
-    (pytester.path / "quick.md").write_text(QUICK)
-    command = [sys.executable, "-m", "pytest", "-q", "--lecture-budget", "slow.md"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
-        while not (pytester.path / "started.flag").exists():
-            assert killed.poll() is None
-            time.sleep(0.05)
-        killed.kill()
-    told = r"the last session ended without finishing \(.* UTC\): slow\.md was running code cell 1 \(line 11\).*"
-    after = pytester.runpytest_inprocess("--lecture-budget", "quick.md")
-    after.stdout.re_match_lines([told])
-    assert sum("ended without finishing" in line for line in after.outlines) == 1
-    assert "ended without finishing" not in pytester.runpytest_inprocess("--lecture-budget", "quick.md").stdout.str()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="a process cannot kill its parent's parent there by number")
-def test_the_last_words_of_a_worker_that_went_down_are_in_the_summary(pytester):
-    pytester.makeini("[pytest]")
-    end = "os.kill(int(open('worker.pid').read()), signal.SIGKILL)\n"
-    (pytester.path / "slow.md").write_text(SLOW.replace("END\n", end))
-    pytester.makeconftest(
-        "import os, pathlib\n"
-        "def pytest_runtest_setup(item):\n"
-        "    pathlib.Path('worker.pid').write_text(str(os.getpid()))\n"
-    )
-    result = pytester.runpytest_subprocess(
-        "--lecture-budget", "-n1", "--max-worker-restart=0", "--lecture-report=report.json", "slow.md"
-    )
-    result.stdout.re_match_lines(
-        [
-            r"worker gw0 went down: slow\.md was running code cell 1 \(line 11\).*",
-            r"slow\.md +died .*",
-            r"1 lecture: 1 died; .*",
-        ]
-    )
-    report = json.loads((pytester.path / "report.json").read_text())
-    (entry,) = report["runs"]
-    assert entry["verdict"]["headline"].startswith(
-        "the worker that ran it went down: slow.md was running code cell 1 (line 11)"
-    )
-    assert entry["run"]["evidence"]["cell_number"] == 1
-    assert result.ret == 1
+    readings = "footprint 1 GiB at the last entry, peak 1 GiB, cap 2 GiB"
+    assert text.endswith(f".md was waiting for its kernel to be ready, {readings}")
+    assert render_state(replace(state, has_begun=True)).endswith(f".md was between cells or ending, {readings}")

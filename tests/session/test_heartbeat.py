@@ -1,8 +1,7 @@
-"""Progress in a log: starts, ends, and where a lecture stands meanwhile."""
+"""Progress in a log: lines of start, progress and end."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -36,7 +35,7 @@ class Log:
         self.heart.beat()
 
 
-def test_start_beats_and_end():
+def test_start_progress_and_end_have_a_line_each():
     log = Log()
     log.pass_time(0, at(0, 0))
     for second in range(1, 186):
@@ -65,11 +64,11 @@ def test_start_beats_and_end():
         (at(12, 0, waits_for="queued in Slurm"), "lectures/nuts.md: queued in Slurm for 12 s"),
     ],
 )
-def test_where_it_stands(progress, text):
+def test_a_line_of_progress(progress, text):
     assert render_beat(progress) == text
 
 
-def test_what_it_waits_for_is_told_before_it_starts():
+def test_waiting_is_written_before_the_start():
     log = Log()
     log.pass_time(0, at(0, 0, waits_for="waits for 4 GiB, 1 running"))
     log.pass_time(30, at(30, 0, waits_for="waits for 4 GiB, 1 running"))
@@ -80,7 +79,7 @@ def test_what_it_waits_for_is_told_before_it_starts():
     ]
 
 
-def test_ends_of_every_kind():
+def test_the_line_of_an_end():
     assert render_end(over()).startswith(
         "lectures/programming/kesten_processes_in_depth.md: over after 37 s: peak footprint 7.94 GiB, limit 1.39 GiB: "
     )
@@ -89,7 +88,7 @@ def test_ends_of_every_kind():
     )
 
 
-def test_of_lectures_that_were_not_run_nothing_is_told():
+def test_lectures_that_were_not_run_have_no_line():
     log = Log()
     for entry in quiet_ones():
         if entry.run.outcome in {Outcome.SKIPPED, Outcome.NOTHING_TO_RUN}:
@@ -97,7 +96,7 @@ def test_of_lectures_that_were_not_run_nothing_is_told():
     assert log.lines == []
 
 
-def test_a_lecture_that_is_over_before_it_was_told_of_has_both_lines():
+def test_a_short_lecture_has_a_start_and_an_end():
     log = Log()
     log.heart.note(at(0, name="lectures/bang.md"))
     assert log.lines == []
@@ -120,15 +119,15 @@ def test_a_repeated_run_starts_again():
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from(["a.md", "b.md", "c.md"])), max_size=60), st.floats(1, 100))
-def test_no_lecture_is_told_of_more_often_than_the_interval_allows(steps, interval):
+def test_lines_keep_the_interval(steps, interval):
     log = Log(interval)
     elapsed = dict.fromkeys(("a.md", "b.md", "c.md"), 0.0)
     for seconds, name in steps:
         elapsed = {key: value + seconds for key, value in elapsed.items()}
         log.pass_time(seconds, at(elapsed[name], name=name))
     for name in elapsed:
-        told = [line for line in log.lines if line.startswith(f"{name}: cell")]
-        assert len(told) <= log.now / interval
+        reported = [line for line in log.lines if line.startswith(f"{name}: cell")]
+        assert len(reported) <= log.now / interval
         assert sum(line == f"{name}: starts, 12 code cells" for line in log.lines) == any(
             name == item for _, item in steps
         )
@@ -140,48 +139,3 @@ def test_hostile_names_stay_on_their_line(text):
     for line in (render_start(at(0, name=text)), render_beat(at(0, name=text, waits_for=text)), render_end(entry)):
         assert UNSAFE.search(line) is None
         assert "\n" not in line
-
-
-# pytester has the session write to a file of this name, beside the lectures.
-UNTIL_TOLD = """
-while "a.ipynb: cell 2 of 3" not in pathlib.Path("stdout").read_text():
-    time.sleep(0.05)
-"""
-
-
-@pytest.mark.parametrize("workers", [(), ("-n1",)])
-def test_the_log_of_a_session(pytester, lecture, workers):
-    lecture("a.ipynb", "import pathlib, time", UNTIL_TOLD, "x = 1")
-    lecture("b.ipynb", "1 / 0")
-    pytester.path.joinpath("lecturecheck.toml").write_text("heartbeat = '1 s'", encoding="utf-8")
-    result = pytester.runpytest_subprocess("--lecture-budget", "--lecture-timeout=60", *workers)
-    text = "\n".join(result.outlines)
-    lines = [line for line in result.outlines if re.match(r"[ab]\.ipynb: (starts|cell|kernel|no budget|failed)", line)]
-    assert lines[0] == "a.ipynb: starts, 3 code cells"
-    assert any(re.fullmatch(r"a\.ipynb: cell 2 of 3, [\d.]+ s, [\d.]+ MiB(, peak [\d.]+ MiB)?", line) for line in lines)
-    assert any(re.fullmatch(r"a\.ipynb: no budget after [\d.]+ s, peak [\d.]+ MiB", line) for line in lines)
-    assert "b.ipynb: starts, 1 code cell" in lines
-    assert any(line.startswith("b.ipynb: failed after ") and "ZeroDivisionError" in line for line in lines)
-    assert text.index("a.ipynb: starts") < text.index("a.ipynb: no budget") < text.index("b.ipynb: failed")
-    assert "\x1b" not in text
-
-
-@pytest.mark.parametrize(
-    ("case", "shows"),
-    [
-        ((None, "true", ()), True),
-        ((None, None, ()), False),
-        (("off", "true", ()), False),
-        ((None, "true", ("-q",)), False),
-    ],
-)
-def test_where_it_is_on(pytester, lecture, monkeypatch, case, shows):
-    setting, variable, arguments = case
-    lecture("a.ipynb")
-    if variable:
-        monkeypatch.setenv("CI", variable)
-    if setting:
-        pytester.path.joinpath("lecturecheck.toml").write_text(f"heartbeat = {setting!r}", encoding="utf-8")
-    result = pytester.runpytest_inprocess("--lecture-budget", *arguments)
-    assert ("a.ipynb: starts, 1 code cell" in result.outlines) is shows
-    assert any("100%" in line for line in result.outlines)
