@@ -98,7 +98,7 @@ def test_an_unknown_platform_is_measured_and_never_compared(elsewhere):
     assert session.peak("big.ipynb") > 300e6
 
 
-def test_an_unknown_platform_fails_where_that_is_asked_for(elsewhere):
+def test_an_unknown_platform_fails_under_strict(elsewhere):
     session = elsewhere.pytest("--lecture-budget", "--lecture-strict", "big.ipynb")
     assert session.code == 1
     headline = session.failure("big.ipynb").splitlines()[0]
@@ -192,7 +192,7 @@ def test_the_gate_again_with_what_failed(project):
     assert again.lines[-1].startswith("1 failed in ")
 
 
-def test_what_was_written_to_the_file_meanwhile_stays(own_project):
+def test_changes_made_meanwhile_stay_in_the_file(own_project):
     path = own_project.budgets({"other.ipynb": '"2 GiB"'})
     table = '\\n[lectures."late.ipynb"]\\npeak_footprint = "3 GiB"\\n'
     own_project.notebook("meanwhile.ipynb", f"with open({str(path)!r}, 'a') as file:\n    file.write('{table}')")

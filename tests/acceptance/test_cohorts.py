@@ -68,7 +68,7 @@ def test_lectures_that_wait_for_each_other_pass_together(pair, args):
     assert min(member["first_cell_seconds"] for member in record["members"]) == 0
 
 
-def test_one_after_the_other_they_wait_in_vain(pair):
+def test_run_in_turn_they_time_out(pair):
     session = pair.pytest("--lecture-budget", "--lecture-timeout=2", "-k", "not cohort")
     assert session.statuses("a.ipynb") == ["timed out"], session.text
 
@@ -111,7 +111,7 @@ GROW_AND_MEET = """
     """
 
 
-def test_numbers_of_kernels_take_the_place_of_the_lecture(own_project):
+def test_numbers_of_kernels_replace_the_plain_item(own_project):
     own_project.notebook("grow.ipynb", GROW_AND_MEET)
     session = own_project.pytest("--lecture-budget", "--lecture-concurrency=2,1", "--junitxml=junit.xml", "-v")
     assert [line.split()[0] for line in items(session)] == ["grow.ipynb::lecture[c=1]", "grow.ipynb::lecture[c=2]"]
@@ -137,7 +137,7 @@ def test_numbers_of_kernels_take_the_place_of_the_lecture(own_project):
     )
 
 
-def test_a_lecture_says_itself_how_many_are_tried(own_project):
+def test_a_lecture_sets_its_own_concurrency(own_project):
     own_project.notebook("own.ipynb", "x = 1", lecturecheck={"concurrency": "1,2"})
     own_project.notebook("plain.ipynb", "'concurrency'")
     own_project.write(
@@ -153,7 +153,7 @@ def test_a_lecture_says_itself_how_many_are_tried(own_project):
     ]
 
 
-def test_concurrency_that_collection_cannot_see_is_told(own_project):
+def test_concurrency_missed_by_collection_is_a_finding(own_project):
     more = {"a" * 20_000: 1, "lecturecheck": {"concurrency": 2}, "z" * 20_000: 1}
     own_project.notebook("far.ipynb", "x = 1\n" + "# far\n" * 4000, **more)
     session = own_project.pytest("--lecture-budget")
@@ -218,7 +218,7 @@ def test_a_kernel_that_dies_leaves_the_others_alone(own_project):
     )
 
 
-def test_a_kernel_that_never_starts_holds_nobody_up(own_project):
+def test_a_kernel_that_never_starts_blocks_no_other(own_project):
     own_project.notebook("good.ipynb", "x = 1")
     own_project.notebook("bad.ipynb", "x = 1", kernelspec={"name": "no-such-kernel", "display_name": "No"})
     own_project.write("lecturecheck.toml", '[cohort.mix]\nlectures = ["good.ipynb", "bad.ipynb"]\n')

@@ -34,7 +34,7 @@ def test_same_names_in_two_folders_are_three_lectures(project):
 
 
 @pytest.mark.usefixtures("recorded")
-def test_recorded_one_by_one_the_figures_are_the_same(project):
+def test_recording_one_by_one_gives_the_same_measurements(project):
     at_once = budget_of(project)["lectures"]
     again = project.pytest("--lecture-record", "--lecture-runs=1", "l1.ipynb", "l7.ipynb")
     assert (again.code, again.outcomes()) == (0, {"passed": 2})

@@ -68,7 +68,7 @@ def budget(card, lecture):
     return tomllib.loads(text)["lectures"][lecture]
 
 
-def test_the_need_is_recorded_and_held_against_the_next_run(card):
+def test_gpu_memory_is_recorded_and_compared(card):
     card.project.notebook(
         "sweep.ipynb",
         PREPARE,
@@ -97,13 +97,13 @@ def test_the_need_is_recorded_and_held_against_the_next_run(card):
     )
 
 
-def test_where_no_allocator_speaks_what_was_held_is_the_need(card):
+def test_without_an_allocator_held_memory_counts(card):
     card.project.notebook("numba.ipynb", PREPARE, "hold(4 * 1024**3)\ntime.sleep(0.5)")
     card.pytest("--lecture-record", "--lecture-runs=1")
     assert budget(card, "numba.ipynb")["gpu_used"] == {"limit": "4.4 GiB", "seen": ["4 GiB"], "method": "sampled"}
 
 
-def test_a_lecture_that_never_touches_the_card_has_no_need_of_it(card):
+def test_an_unused_gpu_has_no_budget(card):
     card.project.notebook("plain.ipynb", "x = 1")
     card.pytest("--lecture-record", "--lecture-runs=1")
     # Limits follow from what is seen; of nothing seen the rules leave room for a context.
@@ -130,7 +130,7 @@ def test_lectures_that_need_a_gpu_run_here_and_are_skipped_elsewhere(card):
     )
 
 
-def test_a_profile_divides_the_card_and_keeps_compiled_programs(card):
+def test_a_profile_divides_gpu_memory_and_caches_programs(card):
     names = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "JAX_COMPILATION_CACHE_DIR", "JAX_TRACEBACK_FILTERING", "MINE")
     card.project.notebook("show.ipynb", f"import os\nprint([os.environ.get(name) for name in {names!r}])")
     card.project.write("lecturecheck.toml", "[env]\nMINE = true\n")
@@ -146,7 +146,7 @@ def test_a_profile_divides_the_card_and_keeps_compiled_programs(card):
     assert run["cells"][0]["output_extract"] == "['0.30', './.lecturecheck/jax-cache', 'off', 'true']\n"
 
 
-def test_a_card_that_cannot_be_used_is_told_of_once(card):
+def test_an_unusable_gpu_is_reported_once(card):
     card.project.notebook("plain.ipynb", "x = 1")
     card.reset()
     card.script.write_text("error nvmlInit_v2 9\n")
@@ -155,7 +155,7 @@ def test_a_card_that_cannot_be_used_is_told_of_once(card):
     assert "devices" not in session.run("plain.ipynb")
 
 
-def test_a_kernel_that_was_killed_and_still_holds_memory_is_named_to_the_next_lecture(card):
+def test_a_killed_kernel_that_holds_memory_is_named(card):
     # The driver lists the killed kernel on: its process is gone, and its memory is not free.
     card.project.notebook("a_slow.ipynb", PREPARE, "hold(5000 * 1024**2)\ntime.sleep(60)", lecturecheck={"timeout": 5})
     card.project.notebook(
@@ -219,7 +219,7 @@ wait_for("aborted")
 """
 
 
-def test_of_three_kernels_at_once_one_loses_the_race_for_the_card(card):
+def test_one_of_three_kernels_loses_the_preallocation_race(card):
     card.project.notebook("race.ipynb", PREPARE, RACE, CONTEND)
     session = card.pytest("--lecture-budget", "--lecture-concurrency=3")
     assert session.outcomes() == {"failed": 1}, session.text

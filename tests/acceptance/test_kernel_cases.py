@@ -122,7 +122,7 @@ def test_a_flood_does_not_grow_pytest(own_project):
     assert max(peaks.values()) < 350, peaks
 
 
-def test_a_failed_shell_line_is_told_with_the_failure_it_caused(session):
+def test_a_failed_shell_line_is_shown_with_its_failure(session):
     failure = session.failure("C23/bang.ipynb")
     assert failure.startswith("ModuleNotFoundError: No module named 'surely_not_a_package_0001' (code cell 3, line 27)")
     assert "code cell 1, line 7: shell line 'exit 4' ended with code 4" in failure
@@ -134,7 +134,7 @@ def test_a_failed_shell_line_alone_is_a_finding(session):
     assert session.findings("C23/bang_only.ipynb") == ["shell line 'ls /no/such/folder' ended with code 2"]
 
 
-def test_a_failed_shell_line_alone_fails_where_that_is_asked_for(own_project):
+def test_a_failed_shell_line_alone_fails_under_strict(own_project):
     own_project.put("C23", flat=True)
     own_project.budgets({"bang_only.ipynb": '"1 GiB"'})
     session = own_project.pytest("--lecture-budget", "--lecture-strict", "bang_only.ipynb")

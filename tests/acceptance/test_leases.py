@@ -50,7 +50,7 @@ def test_without_leases_they_run_as_a_book_build_would(own_project):
     assert session.outcomes() == {"passed": 2}, session.text
 
 
-def test_times_in_company_are_not_held_against_those_of_a_lecture_alone(recorded):
+def test_times_of_concurrent_lectures_are_not_compared(recorded):
     alone = recorded.pytest("--lecture-record", "--lecture-runs=1", "-n", "2")
     assert alone.outcomes() == {"passed": 3}
     assert all("company" not in alone.run(f"{name}.ipynb") for name in "abc")

@@ -27,7 +27,7 @@ def session(project):
     return session
 
 
-def test_a_spike_inside_one_call_is_seen_whole(session):
+def test_a_spike_inside_one_call_is_measured_whole(session):
     assert 600 * MIB < session.peak("D01/spike.ipynb", 2) < 680 * MIB
     assert session.peak("D01/spike.ipynb", 3) < 100 * MIB
     reading = session.run("D01/spike.ipynb")["cells"][1]["readings"]["peak_footprint_bytes"]
@@ -88,7 +88,7 @@ def test_shared_memory_counts_once(session):
     assert 340 * MIB < session.peak("D07/shm.ipynb") < 500 * MIB
 
 
-def test_shared_memory_that_is_left_is_told(session):
+def test_shared_memory_left_behind_is_a_finding(session):
     assert session.verdict("D07/forgets.ipynb")["failed"] is False
     (finding,) = session.findings("D07/forgets.ipynb")
     pattern = r"left 47\.7 MiB in /dev/shm \('psm_\w+', 4 KiB of it written\); it was removed"

@@ -29,7 +29,7 @@ def test_a_notebook_without_kernelspec(session):
     assert session.findings("A01/bare.ipynb") == ["no kernelspec is named; the default Python kernel is used"]
 
 
-def test_cells_that_share_an_id_have_their_own_figures(session):
+def test_cells_that_share_an_id_are_measured_separately(session):
     cells = session.run("A03/twice.ipynb")["cells"]
     assert [(cell["number"], cell["index"], cell["line"]) for cell in cells] == [(1, 0, 7), (2, 1, 17), (3, 2, 27)]
     assert all(cell["readings"]["peak_footprint_bytes"]["value"] > 0 for cell in cells)
@@ -115,7 +115,7 @@ def test_code_cells_without_a_header_are_no_pass(session):
     assert "B01/README.md" not in session.text
 
 
-def test_a_nested_cell_is_not_run_and_that_is_said(session):
+def test_a_nested_cell_is_not_run_with_a_finding(session):
     assert session.statuses("B02/nested.md") == ["ok", "ok"]
     assert session.findings("B02/nested.md") == [
         "1 nested code-cell (line 20) is not executed, as in the book build",
@@ -137,7 +137,7 @@ def test_both_forms_of_tags(session):
     assert session.findings("B04/tag_not_raising.md") == ["the cell is tagged raises-exception and raised nothing"]
 
 
-def test_an_exception_that_did_not_come_fails_where_that_is_asked_for(own_project):
+def test_a_missing_expected_exception_fails_under_strict(own_project):
     own_project.put("B04")
     own_project.budgets({"B04/tag_not_raising.md": '"1 GiB"'})
     session = own_project.pytest("--lecture-budget", "--lecture-strict", "B04/tag_not_raising.md")

@@ -77,12 +77,12 @@ def test_the_one_over_its_memory_dies_alone(session):
     assert session.statuses("hungry.ipynb") == ["ok", "died", "not run"]
 
 
-def test_a_lecture_somewhat_over_its_budget_is_told_by_how_much(session):
+def test_a_lecture_slightly_over_its_budget_is_not_killed(session):
     _, session = session
     assert session.verdict("over.ipynb")["kind"] == "over"
 
 
-def test_other_ends_are_told_as_they_are(session):
+def test_other_ends_have_their_own_verdicts(session):
     _, session = session
     assert session.verdict("slow.ipynb")["headline"].startswith("code cell 1 timed out after 3 s")
     assert session.run("slow.ipynb")["evidence"]["stopped_by_interrupt"] is True
@@ -90,7 +90,7 @@ def test_other_ends_are_told_as_they_are(session):
     assert session.verdict("wrong.ipynb")["headline"].startswith("ZeroDivisionError: division by zero")
 
 
-def test_what_slurm_says_is_in_the_records(session):
+def test_slurm_accounting_is_in_the_records(session):
     _, session = session
     runs = [found["run"] for taken in session.runs.values() for found in taken]
     assert len(runs) == 8

@@ -96,7 +96,7 @@ def test_cohorts_of_several_workers_take_turns(own_project):
     assert [len(members(session, f"{name}.ipynb")) for name in ("a", "b")] == [2, 2]
 
 
-def test_queueing_is_told_and_counts_apart(own_project):
+def test_queueing_is_shown_and_counted_separately(own_project):
     for name in ("a", "b"):
         own_project.notebook(f"{name}.ipynb", FIRST_UNTIL_ANOTHER_QUEUES)
     own_project.write("lecturecheck.toml", 'heartbeat = "1 s"\n')

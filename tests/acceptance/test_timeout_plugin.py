@@ -7,7 +7,7 @@ from support.real_sessions import has_ended
 
 
 @pytest.mark.parametrize("method", ["signal", "thread"])
-def test_its_limit_is_the_lecture_s(own_project, method):
+def test_its_limit_applies_to_the_lecture(own_project, method):
     own_project.notebook(
         "slow.ipynb", "import os\nopen('pid', 'w').write(str(os.getpid()))", "import time\ntime.sleep(60)"
     )

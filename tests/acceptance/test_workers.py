@@ -49,7 +49,7 @@ def test_a_lecture_whose_worker_is_killed_while_it_waits_is_in_the_summary(own_p
 
 
 @pytest.mark.parametrize("dist", ["load", "worksteal"])
-def test_lines_and_figures_of_several_workers_arrive_whole(own_project, dist):
+def test_output_of_several_workers_arrives_whole(own_project, dist):
     for name in "abcd":
         own_project.notebook(
             f"{name}.ipynb", "import time\nx = bytearray(50 * 2**20)\ntime.sleep(1)", "time.sleep(0.5)"

@@ -50,7 +50,7 @@ def test_recording_sessions_are_kept_and_the_oldest_are_removed(pytester, lectur
     assert Path(".lecturecheck/.gitignore").read_text(encoding="utf-8") == "*\n"
 
 
-def test_none_is_kept_where_that_is_set_or_nothing_ran(pytester, lecture):
+def test_nothing_is_kept_if_set_so_or_if_nothing_ran(pytester, lecture):
     lecture("a.ipynb")
     pytester.runpytest_inprocess("--lecture-budget", "-k", "nothing")
     pytester.runpytest_inprocess("--lecture-budget", "--collect-only")
@@ -60,7 +60,7 @@ def test_none_is_kept_where_that_is_set_or_nothing_ran(pytester, lecture):
 
 
 @pytest.mark.parametrize("value", ["-1", "true", '"3"', "1.5"])
-def test_counts_that_are_none(pytester, lecture, value):
+def test_invalid_counts_are_refused(pytester, lecture, value):
     lecture("a.ipynb")
     pytester.path.joinpath("lecturecheck.toml").write_text(f"keep-runs = {value}", encoding="utf-8")
     result = pytester.runpytest_inprocess("--lecture-budget")
@@ -70,7 +70,7 @@ def test_counts_that_are_none(pytester, lecture, value):
     assert any(message in line for line in result.errlines)
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_nothing_else_fails(pytester, lecture):
+def test_a_folder_that_cannot_be_written_fails_nothing(pytester, lecture):
     lecture("a.ipynb")
     pytester.path.joinpath(".lecturecheck").mkdir()
     RUNS.write_text("a file", encoding="utf-8")
@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_nothing_else_fails(pytester
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send to one process on Windows")
-def test_an_interrupted_session_is_kept_too_and_says_what_ran(pytester, lecture):
+def test_an_interrupted_session_is_kept(pytester, lecture):
     lecture("a.ipynb", "x = 1")
     lecture("b.ipynb", "open('begun', 'w').close()\nimport time\ntime.sleep(600)")
     command = [sys.executable, "-m", "pytest", "--lecture-budget", "-p", "no:cacheprovider"]

@@ -126,7 +126,7 @@ def test_the_options_are_in_the_help_by_group(pytester):
         ),
     ],
 )
-def test_options_without_a_mode_are_told_to_have_no_effect(pytester, args, line):
+def test_options_without_a_mode_are_reported(pytester, args, line):
     result = pytester.runpytest_inprocess(*args)
     if line is None:
         result.stdout.no_fnmatch_line("*lecturecheck:*")

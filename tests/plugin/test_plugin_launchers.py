@@ -59,7 +59,7 @@ def test_collecting_needs_no_allocation(pytester, lecture):
         ("launcher = 3", "launcher: 3 is not text"),
     ],
 )
-def test_settings_that_cannot_be_used(pytester, lecture, body, message):
+def test_invalid_settings_are_reported(pytester, lecture, body, message):
     lecture("a.ipynb")
     (pytester.path / "lecturecheck.toml").write_text(body)
     result = pytester.runpytest_inprocess("--lecture-budget")

@@ -29,7 +29,7 @@ def odd(lecture):
     return [f"{name}::lecture" for name in ODD]
 
 
-def test_a_folder_gives_all_in_order(pytester, odd):
+def test_a_folder_is_collected_in_order(pytester, odd):
     assert collected(pytester) == sorted(odd)
 
 
@@ -133,7 +133,7 @@ def pair(pytester, formats="ipynb,md:myst,py:percent"):
     (pytester.path / "both.py").write_text(f"{script}\n# %%\n1\n", encoding="utf-8")
 
 
-def test_of_the_forms_that_jupytext_keeps_beside_each_other_the_text_is_run(pytester, lecture):
+def test_of_paired_forms_the_text_is_run(pytester, lecture):
     lecture("both.ipynb")
     lecture("alone.ipynb")
     pair(pytester)
@@ -143,7 +143,7 @@ def test_of_the_forms_that_jupytext_keeps_beside_each_other_the_text_is_run(pyte
     told.stdout.fnmatch_lines(["'both.ipynb' is left out: jupytext keeps it as another form of 'both.md'"])
 
 
-def test_a_form_whose_source_is_left_out_is_run(pytester, lecture):
+def test_a_form_whose_source_is_excluded_is_run(pytester, lecture):
     lecture("both.ipynb")
     pair(pytester)
     assert collected(pytester, "--lecture-exclude", "both.md") == ["both.py::lecture"]
@@ -153,7 +153,7 @@ def test_a_form_whose_source_is_left_out_is_run(pytester, lecture):
 
 
 @pytest.mark.parametrize("formats", ["md:myst", "notebooks//ipynb,md:myst", "[ipynb"])
-def test_files_of_one_name_are_lectures_of_their_own_where_nothing_says_that_they_are_one(pytester, lecture, formats):
+def test_unpaired_files_of_one_name_are_separate_lectures(pytester, lecture, formats):
     lecture("both.ipynb")
     pair(pytester, formats=f"'{formats}'")
     (pytester.path / "both.py").unlink()
@@ -163,7 +163,7 @@ def test_files_of_one_name_are_lectures_of_their_own_where_nothing_says_that_the
 PAGE = "---\nkernelspec:\n  display_name: P\n  name: python3\n---\n\n```{code-cell}\n1\n```\n"
 
 
-def test_forms_that_jupytexts_configuration_pairs(pytester, lecture):
+def test_forms_paired_by_configuration(pytester, lecture):
     lecture("book/notebooks/both.ipynb")
     lecture("book/notebooks/alone.ipynb")
     (pytester.path / "book" / "md").mkdir()
@@ -178,7 +178,7 @@ def test_forms_that_jupytexts_configuration_pairs(pytester, lecture):
     )
 
 
-def test_forms_in_other_folders_that_a_notebook_names(pytester, lecture):
+def test_forms_paired_across_folders(pytester, lecture):
     lecture("notebooks/both.ipynb", jupytext={"formats": "notebooks//ipynb,md//md:myst"})
     lecture("notebooks/odd.ipynb", jupytext={"formats": "elsewhere//ipynb,/"})
     pytester.mkdir("md").joinpath("both.md").write_text(PAGE, encoding="utf-8")
@@ -186,14 +186,14 @@ def test_forms_in_other_folders_that_a_notebook_names(pytester, lecture):
 
 
 @pytest.mark.parametrize("text", ["formats = [", "formats = 3", "formats = 'ipynb,nonsense:x:y'", ""])
-def test_a_configuration_of_jupytext_that_says_nothing_pairs_nothing(pytester, lecture, text):
+def test_an_empty_jupytext_configuration_pairs_nothing(pytester, lecture, text):
     lecture("both.ipynb")
     pytester.path.joinpath("both.md").write_text(PAGE, encoding="utf-8")
     pytester.makefile(".toml", jupytext=text)
     assert collected(pytester) == ["both.ipynb::lecture", "both.md::lecture"]
 
 
-def test_a_fault_in_a_books_configuration_is_told_without_a_traceback(pytester, lecture):
+def test_an_invalid_book_configuration_has_no_traceback(pytester, lecture):
     lecture("a.ipynb")
     (pytester.path / "_config.yml").write_text("execute:\n  timeout: soon\n", encoding="utf-8")
     result = pytester.runpytest_inprocess("--lecture-budget", "-p", "no:cacheprovider")
@@ -202,7 +202,7 @@ def test_a_fault_in_a_books_configuration_is_told_without_a_traceback(pytester, 
     assert result.ret == pytest.ExitCode.INTERRUPTED
 
 
-def test_pages_that_a_table_of_contents_lists_in_vain(pytester, lecture):
+def test_missing_pages_of_a_table_of_contents(pytester, lecture):
     lecture("a.ipynb")
     lecture("v1.2.ipynb")
     (pytester.path / "_config.yml").write_text("only_build_toc_files: true\n", encoding="utf-8")

@@ -108,7 +108,7 @@ def test_a_lecture_that_fails_is_not_recorded_beside_one_that_runs(pytester, lec
     assert "b.ipynb" not in written
 
 
-def test_other_plugins_are_told_of_verdicts(pytester, lecture):
+def test_other_plugins_receive_verdicts(pytester, lecture):
     lecture("a.ipynb")
     lecture("b.ipynb", "1 / 0")
     pytester.makeconftest(
@@ -193,7 +193,7 @@ def test_an_interrupted_session_leaves_no_kernel(pytester, lecture, code, more):
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "1 / 1"])
-def test_the_heading_stands_above_the_table_whatever_comes_before_it(pytester, lecture, code):
+def test_the_heading_is_right_above_the_table(pytester, lecture, code):
     lecture("a.ipynb", code)
     lines = pytester.runpytest_inprocess("--lecture-budget").outlines
     (place,) = [number for number, line in enumerate(lines) if line.startswith("=") and " lectures " in line]
@@ -201,7 +201,7 @@ def test_the_heading_stands_above_the_table_whatever_comes_before_it(pytester, l
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_source_of_the_cell_that_is_over_comes_through_workers_into_the_reports(pytester, lecture, workers):
+def test_the_source_of_a_cell_over_its_limit_is_in_reports(pytester, lecture, workers):
     lecture("a.ipynb", "x = 1\ny = bytes(1)")
     folder = pytester.path / "lecture-budgets"
     folder.mkdir()
@@ -222,7 +222,7 @@ def test_the_source_of_the_cell_that_is_over_comes_through_workers_into_the_repo
     assert "</span>y = bytes(1)\n" in page
 
 
-def test_an_error_in_a_loaded_file_is_placed_in_that_file(pytester):
+def test_an_error_in_a_loaded_file_names_that_file(pytester):
     (pytester.path / "tools.py").write_text("x = 1\n\n1 / 0\n", encoding="utf-8")
     head = "---\nkernelspec:\n  name: python3\n---\n"
     page = f"{head}\n```{{code-cell}}\n:load: tools.py\n```\n"
@@ -234,7 +234,7 @@ def test_an_error_in_a_loaded_file_is_placed_in_that_file(pytester):
     )
 
 
-def test_budgets_that_no_lecture_has_are_told_of(pytester, lecture):
+def test_budgets_without_a_lecture_are_reported(pytester, lecture):
     lecture("new/a.ipynb")
     tables = "".join(f'[lectures."{name}"]\npeak_footprint = "9 GiB"\n\n' for name in ("gone.md", "old/a.ipynb"))
     path = pytester.path / "lecture-budgets" / "here.toml"

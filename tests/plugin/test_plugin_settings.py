@@ -35,7 +35,7 @@ import pytest
         (["--lecture-budget", "--lecture-report=x.pdf"], "--lecture-report: report 'x.pdf' has no known format; *"),
     ],
 )
-def test_options_that_cannot_be_used(pytester, lecture, args, message):
+def test_invalid_options_are_reported(pytester, lecture, args, message):
     lecture("lecture.ipynb", "open('ran', 'w')")
     result = pytester.runpytest_inprocess(*args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -66,7 +66,7 @@ def test_options_that_cannot_be_used(pytester, lecture, args, message):
         ("runs = true", "runs: True is not a whole number of at least 1"),
     ],
 )
-def test_settings_that_cannot_be_used(pytester, lecture, name, head, body, message):
+def test_invalid_settings_are_reported(pytester, lecture, name, head, body, message):
     lecture("lecture.ipynb")
     pytester.makefile(".toml", **{name: head + body})
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.")
@@ -87,7 +87,7 @@ def test_settings_that_cannot_be_used(pytester, lecture, name, head, body, messa
         (["--lecture-record"], "the budget folder *lecture-budgets is a file; expected a folder"),
     ],
 )
-def test_places_that_cannot_be_written_are_told_before_anything_runs(pytester, lecture, args, message):
+def test_outputs_that_cannot_be_written_stop_the_session(pytester, lecture, args, message):
     lecture("lecture.ipynb", "open('ran', 'w')")
     pytester.mkdir("taken.md")
     if "report" not in args[-1]:
@@ -106,7 +106,7 @@ def test_places_that_cannot_be_written_are_told_before_anything_runs(pytester, l
         ("env = " + "[" * 5000 + "]" * 5000, "*recursion*"),
     ],
 )
-def test_settings_that_are_no_toml(pytester, lecture, text, problem):
+def test_settings_that_are_not_toml(pytester, lecture, text, problem):
     lecture("lecture.ipynb")
     pytester.makefile(".toml", lecturecheck=text)
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.")

@@ -28,7 +28,7 @@ def test_a_report_that_moves_it_is_refused(pytester, lecture, outside):
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_one_that_does_not_is_taken(pytester, lecture, outside, joined):
+def test_a_report_that_does_not_move_it_is_accepted(pytester, lecture, outside, joined):
     lecture("a.ipynb")
     inside = pytester.path / "report.json"
     inside.write_text("{}")
@@ -38,7 +38,7 @@ def test_one_that_does_not_is_taken(pytester, lecture, outside, joined):
     result.stdout.fnmatch_lines([f"rootdir: {pytester.path}"])
 
 
-def test_a_project_s_own_configuration_keeps_it(tmp_path, outside):
+def test_a_configuration_file_keeps_it(tmp_path, outside):
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "lectures").mkdir()
     words = ["--lecture-report", str(outside), "lectures"]
@@ -47,7 +47,7 @@ def test_a_project_s_own_configuration_keeps_it(tmp_path, outside):
     assert "instead of" in explain_moved_rootdir(words, rootdir=tmp_path.parent, **where)
 
 
-def test_options_of_others_are_their_affair(tmp_path, outside):
+def test_options_of_other_plugins_are_ignored(tmp_path, outside):
     words = ["--junitxml", str(outside)]
     where = {"flags": FLAGS, "tests": [], "invocation_dir": tmp_path, "rootdir": tmp_path.parent}
     assert explain_moved_rootdir(words, **where) == ""

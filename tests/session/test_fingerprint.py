@@ -85,7 +85,7 @@ def test_a_setting_that_matters_changes_the_key(lecture, settings):
     assert key(lecture, settings) != key(lecture)
 
 
-def test_where_a_setting_was_said_does_not_matter(lecture):
+def test_the_origin_of_a_setting_does_not_matter(lecture):
     assert key(lecture, replace(DEFAULTS, origins={"timeout_seconds": "--lecture-timeout"})) == key(lecture)
 
 
@@ -135,7 +135,7 @@ def test_reports_of_the_session_are_not_inputs(lecture):
     assert key(lecture) != before
 
 
-def test_files_that_the_failing_run_left_belong_to_the_state_it_meets_again(lecture):
+def test_files_left_by_the_failing_run_are_part_of_the_state(lecture):
     state = take_fingerprint(lecture, DEFAULTS, platform="linux-x86_64-cpu", machine=MACHINE)
     before = state.key()
     lecture.path.with_name("out.csv").write_text("1\n")
@@ -143,7 +143,7 @@ def test_files_that_the_failing_run_left_belong_to_the_state_it_meets_again(lect
     assert state.key() == key(lecture)
 
 
-def test_a_module_that_changes_while_the_lecture_runs_is_not_the_one_that_failed(lecture):
+def test_a_module_changed_during_the_run_changes_the_key(lecture):
     module = lecture.path.with_name("tools.py")
     module.write_text("a = 1\n")
     state = take_fingerprint(lecture, DEFAULTS, platform="linux-x86_64-cpu", machine=MACHINE)

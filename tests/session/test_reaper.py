@@ -31,7 +31,7 @@ def sleeper(token):
     )
 
 
-def test_a_reaper_that_a_lecture_has_killed_is_replaced_and_knows_what_runs():
+def test_a_killed_reaper_is_replaced_and_knows_all_runs():
     tokens = [f"{os.getpid()}-reaper-{number}" for number in range(2)]
     runs = [sleeper(token) for token in tokens]
     try:
@@ -44,7 +44,7 @@ def test_a_reaper_that_a_lecture_has_killed_is_replaced_and_knows_what_runs():
             run.wait()
 
 
-def test_a_reaper_whose_session_ends_properly_goes():
+def test_the_reaper_exits_with_its_session():
     before = {child.pid for child in psutil.Process().children()}
     reaper = Reaper()
     reaper.add("a", pid=os.getpid(), folders=[], group=None)

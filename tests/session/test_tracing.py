@@ -70,7 +70,7 @@ def test_a_run_that_was_traced_is_not_traced_again():
     assert cells_over(entry_of(MEMORY, run=run_of(is_profiled=True))) == frozenset()
 
 
-def test_traces_are_added_and_figures_stay():
+def test_traces_are_added_and_measurements_stay():
     lost = Finding(kind=FindingKind.PROFILE, message="lost", cell_number=2)
     other = Finding(kind=FindingKind.SHELL, message="said by the first run as well")
     wall = Measurement(metric=Metric.WALL, value=9, method=Method.EXACT)
@@ -83,19 +83,19 @@ def test_traces_are_added_and_figures_stay():
     assert (after.seconds, after.verdict, after.run.is_profiled) == (7.0, before.verdict, False)
 
 
-def test_a_second_run_that_ends_badly_is_told():
+def test_a_second_run_that_ends_badly_is_a_finding():
     traced = run_of(outcome=Outcome.DIED, evidence=Evidence(cell_number=2))
     (finding,) = add_traces(entry_of(MEMORY), traced, 1.0).run.findings
     assert (finding.message, finding.cell_number) == ("the second run, made for the trace, did not complete: died", 2)
 
 
-def test_a_traced_run_is_held_against_nothing():
+def test_a_traced_run_is_compared_with_nothing():
     verdict = judge_profiled(run_of(is_profiled=True, cells=(cell(1), cell(2, profile=PROFILE))))
     assert (verdict.kind, verdict.failed, verdict.comparisons) == (VerdictKind.PROFILED, False, ())
     assert verdict.headline == "cells were traced, which takes time and memory: not held against its limits"
 
 
-def test_a_run_in_which_no_trace_was_had_does_not_say_that_cells_were_traced():
+def test_a_run_without_traces_does_not_mention_them():
     verdict = judge_profiled(run_of(is_profiled=True))
     assert verdict.kind is VerdictKind.PROFILED
     assert verdict.headline == "cells were to be traced, which takes time and memory: not held against its limits"

@@ -19,7 +19,7 @@ def write_speedup(project, value):
     (project.folder / "speedup.txt").write_text(value, encoding="utf-8")
 
 
-def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_project):
+def test_a_limit_set_by_hand_applies_after_recording(own_project):
     own_project.notebook("sweep.ipynb", "a = 1", SWEEP)
     write_speedup(own_project, "1.67")
     recorded = own_project.pytest("--lecture-record", "--lecture-runs=2", "sweep.ipynb")
@@ -58,7 +58,7 @@ def test_record_set_a_limit_by_hand_and_hold_the_lecture_to_it(own_project):
     assert "# acceptance: 75 %\nfigures.speedup = { at_least = 1.5, seen = [1.49" in kept
 
 
-def test_a_limited_figure_that_is_not_reported_fails_under_strict_only(own_project):
+def test_a_missing_reported_value_fails_under_strict_only(own_project):
     own_project.notebook("silent.ipynb", "a = 1")
     own_project.write(
         f"lecture-budgets/{PLATFORM}.toml",
@@ -77,7 +77,7 @@ def test_a_limited_figure_that_is_not_reported_fails_under_strict_only(own_proje
     assert strict.failure("silent.ipynb").split("\n")[0] == headline
 
 
-def test_a_bad_figure_stops_the_session_before_any_kernel_starts(own_project):
+def test_an_invalid_reported_value_limit_stops_the_session(own_project):
     own_project.notebook("silent.ipynb", "a = 1")
     own_project.write(
         f"lecture-budgets/{PLATFORM}.toml",
