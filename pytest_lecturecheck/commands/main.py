@@ -12,7 +12,8 @@ from pytest_lecturecheck import __version__
 from pytest_lecturecheck.commands import compare, readme, report, show
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.report.text import plain, wrap
+from pytest_lecturecheck.report.text import wrap
+from pytest_lecturecheck.safe_text import plain
 
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_lecturecheck.errors import LectureCheckError, RunFileError
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.text import plain
+from pytest_lecturecheck.safe_text import plain
 from pytest_lecturecheck.store.budget_file.files import FOLDER_NAME as BUDGET_FOLDER
 from pytest_lecturecheck.store.budget_file.files import load_budgets
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER

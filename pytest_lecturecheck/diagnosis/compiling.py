@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.diagnosis.wording import one_line
+from pytest_lecturecheck.diagnosis.wording import LONGEST_QUOTE
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration
 
 _MOST_FRACTION: Final = 0.5
@@ -92,7 +93,7 @@ def compiling_advice(evidence: Evidence, compiling: Compiling) -> Iterator[str]:
 
 def stack_lines(evidence: Evidence) -> tuple[str, ...]:
     """Give the innermost frames and the cell's own, as lines of evidence."""
-    frames = [clean for frame in evidence.timeout.stack if (clean := one_line(frame))]
+    frames = [clean for frame in evidence.timeout.stack if (clean := one_line(frame, LONGEST_QUOTE))]
     if len(frames) > _STACK_LINES:
         frames = [*frames[: _STACK_LINES - 1], frames[-1]]
     return tuple(f"stack: {frame}" for frame in frames)

@@ -12,8 +12,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pytest_lecturecheck.diagnosis.wording import one_line
+from pytest_lecturecheck.diagnosis.wording import LONGEST_QUOTE
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 
 _FAULT: Final = re.compile(r"(?:Fatal Python error|Windows fatal exception): .*")
 _FRAME: Final = re.compile(r'\s*File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
@@ -50,7 +51,7 @@ def find_crash_place(evidence: Evidence) -> CrashPlace | None:
     if line is None or frames[0] is not in_cell[-1]:
         parts.append(_text(frames[0]))
     if line is not None:
-        code = one_line(source[line - 1]) if source else ""
+        code = one_line(source[line - 1], LONGEST_QUOTE) if source else ""
         called = "called from " if parts else ""
         parts.append(f"{called}line {line} of the cell{f': {code}' if code else ''}")
     return CrashPlace(text="running Python: " + "; ".join(parts), cell_line=line)

@@ -9,8 +9,9 @@ from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
 from pytest_lecturecheck.diagnosis.memory_errors import is_near_limit
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, MemoryRequest, parse_stderr
-from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, one_line, place, stderr_lines, within
+from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, place, stderr_lines, within
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 
 # Numbers, not the signal module: a record may be read on another system than the one it comes from.
 _SIGKILL: Final = 9

@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, one_line, peak_bytes, within
+from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, peak_bytes, within
 from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
 _SIGKILL: Final = 9

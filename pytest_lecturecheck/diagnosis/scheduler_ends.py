@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.wording import all_lines, one_line, within
+from pytest_lecturecheck.diagnosis.wording import all_lines, within
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
 _OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"

@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.wording import one_line, stderr_lines
+from pytest_lecturecheck.diagnosis.wording import stderr_lines
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 
 _IMPORT_ERRORS: Final = frozenset({"AttributeError", "ImportError", "ModuleNotFoundError"})
 _READ_LENGTH: Final = 4000

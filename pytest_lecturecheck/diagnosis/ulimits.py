@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.wording import in_brackets, one_line
+from pytest_lecturecheck.diagnosis.wording import in_brackets
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
 _ABOUT_MEMORY: Final = frozenset(

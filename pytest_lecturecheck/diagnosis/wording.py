@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
-_LONGEST_TEXT: Final = 300
-_KEPT_END: Final = 80
+LONGEST_QUOTE: Final = 300
+"""Characters of a line that is quoted from a lecture's output."""
 _STDERR_LINES: Final = 12
 _KILO: Final = 1000
 _SI_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
-def one_line(text: str, longest: int = _LONGEST_TEXT) -> str:
-    """
-    Make text from a lecture fit for one line of a terminal.
-
-    White space becomes single spaces; control, formatting (bidirectional overrides) and surrogate characters are
-    dropped; long text loses its middle, because the end often holds the point ("... returned non-zero exit status 1").
-    """
-    # Bounded before the work, not only after it: the text may be as long as a stranger likes.
-    if len(text) > 8 * longest:
-        text = f"{text[: 4 * longest]} ... {text[-4 * longest :]}"
-    kept = (char for char in text if char.isspace() or not unicodedata.category(char).startswith("C"))
-    clean = " ".join("".join(kept).split())
-    if len(clean) <= longest:
-        return clean
-    return f"{clean[: longest - _KEPT_END - 5]} ... {clean[-_KEPT_END:]}"
-
-
 def error_text(error: CellError) -> str:
     """Print an exception as ``ErrorName: message`` in one line."""
-    name, value = one_line(error.name) or "error", one_line(error.value)
+    name, value = one_line(error.name, LONGEST_QUOTE) or "error", one_line(error.value, LONGEST_QUOTE)
     return f"{name}: {value}" if value else name
 
 
@@ -142,13 +125,13 @@ def oom_lines(evidence: Evidence) -> Iterator[str]:
         where = f" ({text})" if (text := one_line(kill.where)) else ""
         yield f"OOM kills counted {kill.before} -> {kill.after}{where}"
     for line in evidence.memory.kernel_log[-_STDERR_LINES:]:
-        if clean := one_line(line):
+        if clean := one_line(line, LONGEST_QUOTE):
             yield f"kernel log: {clean}"
 
 
 def stderr_lines(evidence: Evidence) -> Iterator[str]:
     """Give the last lines of the kernel's stderr, marked as such."""
-    lines = [clean for line in evidence.exit.stderr_tail if (clean := one_line(line))]
+    lines = [clean for line in evidence.exit.stderr_tail if (clean := one_line(line, LONGEST_QUOTE))]
     for line in lines[-_STDERR_LINES:]:
         yield f"stderr: {line}"
 

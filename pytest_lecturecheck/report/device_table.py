@@ -11,7 +11,7 @@ from pytest_lecturecheck.model.device import AllocatorUsage, DeviceHolder, Devic
 from pytest_lecturecheck.model.metric import Measurement, Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _NO_FIGURE: Final = "-"

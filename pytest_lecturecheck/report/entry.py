@@ -10,13 +10,12 @@ from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
-from pytest_lecturecheck.report.text import cut_line, one_line
+from pytest_lecturecheck.safe_text import cut_line, one_line
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 
 _HEADLINE_CHARS: Final = 500
 _SOURCE_LINES: Final = 60
 _SOURCE_CHARS: Final = 400
-_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +83,12 @@ class Entry:
     @property
     def is_over(self) -> bool:
         """Tell whether the verdict is that a limit is exceeded."""
-        return self.verdict.kind in _EXCEEDED
+        return self.verdict.kind.exceeds_limit
 
     @property
     def exceeded(self) -> dict[Metric, Comparison]:
         """Give what is over a limit, by metric; of several limits of one metric the lowest."""
-        over = [item for item in self.verdict.comparisons if item.kind in _EXCEEDED and item.limit is not None]
+        over = [item for item in self.verdict.comparisons if item.kind.exceeds_limit and item.limit is not None]
         return {item.metric: item for item in sorted(over, key=lambda item: -(item.limit or 0.0))}
 
     @property

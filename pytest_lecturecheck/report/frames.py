@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.report.text import cut, plain
+from pytest_lecturecheck.safe_text import cut, plain
 
 # IPython's headings: "Cell In[3], line 2, in f(x)", "Input In [3], in <cell line: 2>()", "File ~/a.py:12, in f(x)"; and
 # the one of plain Python: '  File "a.py", line 12, in f'.

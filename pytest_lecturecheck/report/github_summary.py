@@ -16,7 +16,7 @@ from typing import Final
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown_report import Extent, render_markdown
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 
 SUMMARY_BYTES: Final = 1024 * 1024
 """So much a step's summary may hold; GitHub refuses a larger one whole."""

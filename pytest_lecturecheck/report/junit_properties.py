@@ -9,7 +9,7 @@ from pytest_lecturecheck.model.cohort_record import start_skew_seconds
 from pytest_lecturecheck.model.metric import Metric, Reading, Unavailable, Unit
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 
 _PREFIX: Final = "lecturecheck"
 _OF_KERNELS: Final = (Metric.PEAK_FOOTPRINT, Metric.GPU_USED, Metric.GPU_LIVE, Metric.WALL)

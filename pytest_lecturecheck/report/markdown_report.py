@@ -21,7 +21,7 @@ from pytest_lecturecheck.report.terminal.summary import (
     replication_line,
     time_and_limit,
 )
-from pytest_lecturecheck.report.text import cut, one_line
+from pytest_lecturecheck.safe_text import cut, one_line
 from pytest_lecturecheck.verdict import VerdictKind
 
 _WIDTH: Final = 100

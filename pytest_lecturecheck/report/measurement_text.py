@@ -15,7 +15,7 @@ from pytest_lecturecheck.report.device_table import compile_text, gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import ReportedValueComparison, VerdictKind
 

@@ -8,7 +8,7 @@ from typing import Final
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileSummary
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.text import cut_line, one_line
+from pytest_lecturecheck.safe_text import cut_line, one_line
 from pytest_lecturecheck.units import format_duration
 
 _NAME_CHARS: Final = 48

@@ -16,7 +16,7 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.progress import ShownProgress
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _NOTHING_RAN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcome.UNREADABLE})

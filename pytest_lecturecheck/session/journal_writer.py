@@ -15,7 +15,7 @@ from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.run_conditions import RunConditions
 from pytest_lecturecheck.model.variant import title_of
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.store.journal import (
     FOLDER_NAME,
     Event,

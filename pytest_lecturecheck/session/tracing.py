@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.verdict import VerdictKind
-
-_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.NOT_FITTING})
 
 
 def cells_over(entry: Entry) -> frozenset[int]:
@@ -20,7 +16,7 @@ def cells_over(entry: Entry) -> frozenset[int]:
     if entry.run.outcome is not Outcome.COMPLETED or entry.run.is_profiled:
         return frozenset()
     compared = entry.verdict.comparisons
-    return frozenset(item.cell.number for item in compared if item.kind in _EXCEEDED and item.cell is not None)
+    return frozenset(item.cell.number for item in compared if item.kind.exceeds_limit and item.cell is not None)
 
 
 def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:

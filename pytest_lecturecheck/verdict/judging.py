@@ -35,9 +35,10 @@ _BY_OUTCOME: Final = {
 }
 _MEASURED_BAD_ENDS: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED})
 _SAYS_LITTLE: Final = frozenset({CauseKind.NEVER_READY, CauseKind.UNKNOWN})
-_EXCEEDED: Final = (VerdictKind.NOT_FITTING, VerdictKind.OVER, VerdictKind.UNDER)
 _SEVERITY: Final = (
-    *_EXCEEDED,
+    VerdictKind.NOT_FITTING,
+    VerdictKind.OVER,
+    VerdictKind.UNDER,
     VerdictKind.NOT_MEASURED,
     VerdictKind.IMPROVED,
     VerdictKind.FITS,
@@ -77,12 +78,12 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
     figures = tuple(compare_figures(run, budget)) if budget is not None else ()
     compared: tuple[Comparison | ReportedValueComparison, ...] = (*comparisons, *figures)
     kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in compared)), None)
-    notes = [item.exact_text for item in comparisons if item.kind in _EXCEEDED and item.exact_text]
+    notes = [item.exact_text for item in comparisons if item.kind.exceeds_limit and item.exact_text]
     notes.extend(_time_notes(run, budget))
     if kind is None:
         kind, headline = _nothing_compared(run, budget, policy)
     else:
-        shown = _EXCEEDED if kind in _EXCEEDED else (kind,)
+        shown = tuple(word for word in _SEVERITY if word.exceeds_limit) if kind.exceeds_limit else (kind,)
         headline = "; ".join(item.message for wanted in shown for item in compared if item.kind is wanted)
         # What is declared takes the place of a budget; that there are some elsewhere is news all the same.
         if budget is None and policy.known_platforms:
@@ -107,9 +108,9 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
     exceeded: tuple[Comparison, ...] = ()
     figures: tuple[ReportedValueComparison, ...] = ()
     if run.outcome in _MEASURED_BAD_ENDS:
-        exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind in _EXCEEDED)
+        exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind.exceeds_limit)
         if budget is not None:
-            figures = tuple(item for item in compare_figures(run, budget) if item.kind in _EXCEEDED)
+            figures = tuple(item for item in compare_figures(run, budget) if item.kind.exceeds_limit)
     messages = [*(item.message for item in exceeded), *(item.message for item in figures)]
     notes = tuple(f"before it ended: {message}" for message in messages)
     return Verdict(

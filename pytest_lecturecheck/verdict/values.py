@@ -39,6 +39,11 @@ class VerdictKind(StrEnum):
     SKIPPED = "skipped"
     STOPPED = "stopped"
 
+    @property
+    def exceeds_limit(self) -> bool:
+        """Return True for a value on the wrong side of a limit: over it, under it, or over what is declared."""
+        return self in {VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING}
+
 
 FAILING: Final = frozenset(
     {

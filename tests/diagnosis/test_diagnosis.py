@@ -11,6 +11,7 @@ from support.made_records import changed, made_evidence
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import GIB, MIB
 
 # Memory as on a machine with 24 GiB, most of it free, and a small kernel.
@@ -75,7 +76,7 @@ def test_text_of_an_error_is_made_fit_for_one_line():
     check(
         raised("Value\x07Error", value),
         CauseKind.CELL_ERROR,
-        "ValueError: red [31mline next one evil (code cell 2, line 9)",
+        r"Value\x07Error: red line next one \u202eevil\udc80\x00 \x1b (code cell 2, line 9)",
     )
 
 
@@ -873,7 +874,7 @@ def test_the_tail_of_stderr_is_bounded_and_clean():
     noisy = made_evidence(
         signal=11, cell_number=1, stderr_tail=(*(f"line {number}" for number in range(50)), "", "\x1b]0;x\x07end")
     )
-    assert diagnose(noisy).evidence == (*(f"stderr: line {number}" for number in range(39, 50)), "stderr: ]0;xend")
+    assert diagnose(noisy).evidence == (*(f"stderr: line {number}" for number in range(39, 50)), "stderr: end")
 
 
 SIZES = st.none() | st.integers(0, 2**50)
@@ -918,6 +919,6 @@ TEXTS = (
 def test_whatever_was_observed_gives_one_printable_line(evidence):
     cause = diagnose(evidence)
     for text in (cause.headline, *cause.evidence, *cause.advice):
-        assert text.isprintable()
+        assert one_line(text) == text
         assert text.strip() == text
         assert text

@@ -128,7 +128,7 @@ def test_a_compiler_that_takes_no_notice_of_the_interrupt_is_still_a_compiler():
 def test_the_stack_is_evidence():
     cause = diagnose(changed(BASE, stack=JAX_STACK))
     assert cause.evidence == tuple(f"stack: {frame}" for frame in (*JAX_STACK[:5], JAX_STACK[-1]))
-    cause = diagnose(changed(BASE, stack=("a\x1b.py:1 in f", " ")))
+    cause = diagnose(changed(BASE, stack=("a\x1b[1m.py:1 in f", " ")))
     assert cause.evidence == ("stack: a.py:1 in f",)
 
 

@@ -90,4 +90,4 @@ def test_what_we_stopped_ourselves_is_not_the_scheduler_s(state):
 
 def test_text_of_a_scheduler_is_made_fit_for_a_terminal():
     facts = replace(STEP, step="1\x1b[31m\n2")
-    assert diagnose(changed(KILLED, scheduler=facts)).evidence[0].startswith("Slurm step 1[31m 2: state")
+    assert diagnose(changed(KILLED, scheduler=facts)).evidence[0].startswith("Slurm step 1 2: state")

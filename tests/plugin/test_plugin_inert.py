@@ -21,6 +21,7 @@ HEAVY = [
     "IPython",
     "numpy",
     "markdown_it",
+    "wcwidth",
 ]
 FOR_LECTURES_THAT_RUN = (
     "kernel.run.runner",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pytest_lecturecheck.diagnosis.wording import one_line
+from pytest_lecturecheck.safe_text import one_line
 
 # The first is JAX's newer name for the second.
 _FRACTION: Final = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")

@@ -13,8 +13,9 @@ from typing import Final
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
 from pytest_lecturecheck.diagnosis.requests import last_memory_line, means_device_not_usable, parse_request
-from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, one_line, stderr_lines, within
+from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, stderr_lines, within
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 
 _SIGNALS: Final = {6: "aborted (SIGABRT)", 11: "crashed (SIGSEGV)"}
 _READ_LENGTH: Final = 4000

@@ -7,10 +7,10 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.gpu.allocator_settings import setting_lines
 from pytest_lecturecheck.diagnosis.gpu.holders import others_of, run_bytes, total_bytes
-from pytest_lecturecheck.diagnosis.wording import one_line
 from pytest_lecturecheck.model.device import AllocatorUsage, DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Method
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import MIB, format_duration, format_size
 
 _MOST_HOLDERS: Final = 8

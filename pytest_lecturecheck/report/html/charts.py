@@ -18,7 +18,7 @@ from pytest_lecturecheck.report.html.members import cohort_charts
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
 from pytest_lecturecheck.report.measurement_text import NO_FIGURE, line_text, value_text
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MOST_POINTS: Final = 2000

@@ -15,11 +15,10 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback
 from pytest_lecturecheck.report.measurement_text import NO_FIGURE, changes_since_recording, limit_unit, method_text
 from pytest_lecturecheck.report.terminal.exceeded import comparison_title, cures, over_text, seen_range
-from pytest_lecturecheck.report.text import cut, one_line, plain
+from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, VerdictKind
 
-_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 _BLOCK_LINES: Final = 60
 _BLOCK_CHARS: Final = 400
 _FINDINGS: Final = 100
@@ -217,7 +216,7 @@ def _held_figure(item: ReportedValueComparison, unit: str) -> DeviceHolding:
 
 
 def _held_tone(kind: VerdictKind) -> str:
-    if kind in _EXCEEDED:
+    if kind.exceeds_limit:
         return "bad"
     return "good" if kind in {VerdictKind.WITHIN, VerdictKind.FITS} else "warn"
 

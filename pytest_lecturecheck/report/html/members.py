@@ -12,7 +12,7 @@ from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MOST_LINES: Final = 12

@@ -20,7 +20,7 @@ from pytest_lecturecheck.report.terminal.summary import (
     replication_line,
     time_and_limit,
 )
-from pytest_lecturecheck.report.text import one_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
 

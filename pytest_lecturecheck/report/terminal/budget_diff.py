@@ -12,7 +12,8 @@ from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.measurement_text import NO_FIGURE, join_figures, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
+from pytest_lecturecheck.report.text import fit_middle, wrap
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_fraction
 
 _INDENT: Final = "  "

@@ -17,7 +17,8 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.report.text import wrap
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration
 from pytest_lecturecheck.verdict import VerdictKind
 from pytest_lecturecheck.verdict.cohorts import cause_of, end_text

@@ -24,11 +24,11 @@ from pytest_lecturecheck.report.measurement_text import (
 )
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.report.text import wrap
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_fraction, format_size
 from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, VerdictKind
 
-_EXCEEDED: Final = frozenset({VerdictKind.OVER, VerdictKind.UNDER, VerdictKind.NOT_FITTING})
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 _HEAVIEST: Final = 5
 _CHANGES: Final = 12
@@ -38,8 +38,8 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     """Render the sections of evidence of an entry whose comparisons fail."""
     title = [paint(Tone.TITLE, row) for row in wrap(comparison_title(entry), width)]
     lines = [*title, *_comparisons(entry, width, paint, indent)]
-    exceeded = [item.metric for item in entry.verdict.comparisons if item.kind in _EXCEEDED]
-    figures = [item.name for item in entry.verdict.figures if item.kind in _EXCEEDED]
+    exceeded = [item.metric for item in entry.verdict.comparisons if item.kind.exceeds_limit]
+    figures = [item.name for item in entry.verdict.figures if item.kind.exceeds_limit]
     if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or figures):
         lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
@@ -104,7 +104,7 @@ def cures(entry: Entry) -> list[str]:
     texts = []
     if len(by_hand) < len(over):
         texts.append(f"pytest --lecture-record {one_line(entry.run.lecture)}, and commit the budget file")
-    by_hand += [one_line(item.name) for item in entry.verdict.figures if item.kind in _EXCEEDED]
+    by_hand += [one_line(item.name) for item in entry.verdict.figures if item.kind.exceeds_limit]
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
         texts.append(f"change by hand the limit of {', '.join(by_hand)} {where}; recording keeps it")
@@ -162,7 +162,7 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
         shown, shown_limit = metric.format_values_apart(measured.value, limit)
         shown = f"{at_least}{shown}"
         verdict = over_text(item)
-    tone = Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    tone = Tone.BAD if item.kind.exceeds_limit else Tone.PLAIN
     declared = item.kind in _DECLARED
     return (
         Field(f"{metric.label}, declared" if declared and entry.budget is not None else metric.label),
@@ -185,7 +185,7 @@ def over_text(item: Comparison) -> str:
 
 def _figure_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, ...]:
     limits = _limits_text(item, limit_unit(entry, item))
-    shown, tone = NO_FIGURE, Tone.BAD if item.kind in _EXCEEDED else Tone.PLAIN
+    shown, tone = NO_FIGURE, Tone.BAD if item.kind.exceeds_limit else Tone.PLAIN
     if item.figure is not None:
         unit = item.figure.unit
         exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)

@@ -13,7 +13,8 @@ from pytest_lecturecheck.report.frames import condense_traceback, whole_tracebac
 from pytest_lecturecheck.report.measurement_text import render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.terminal.exceeded import cures, render_exceeded
-from pytest_lecturecheck.report.text import cut, display_width, fit_end, fold, one_line, plain, wrap
+from pytest_lecturecheck.report.text import display_width, fit_end, fold, wrap
+from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.verdict import VerdictKind
 
 _INDENT: Final = "  "

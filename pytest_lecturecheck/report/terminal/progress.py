@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.report.text import fit_middle, one_line
+from pytest_lecturecheck.report.text import fit_middle
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MODES: Final = {"check": "held against", "record": "recorded to"}

@@ -9,7 +9,8 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
-from pytest_lecturecheck.report.text import one_line, wrap
+from pytest_lecturecheck.report.text import wrap
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.verdict.session_diff import Difference, Pair, Ratio, Side, compare_sides, differences
 
 _INDENT: Final = "  "

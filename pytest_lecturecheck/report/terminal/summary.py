@@ -24,7 +24,8 @@ from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.terminal.concurrency import render_concurrency
 from pytest_lecturecheck.report.terminal.timelines import render_all_cells, render_timelines
-from pytest_lecturecheck.report.text import fit_middle, one_line, wrap
+from pytest_lecturecheck.report.text import fit_middle, wrap
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_declared_duration, format_declared_size, format_duration, format_size
 from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
 
