@@ -1,4 +1,4 @@
-"""GPUs, allocators and the compiler as text; empty for a run that had nothing to do with them."""
+"""Render GPUs, allocators and the compiler as text; nothing for runs that used none of them."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
-_NO_FIGURE: Final = "-"
+_NO_VALUE: Final = "-"
 _HOLDERS: Final = 4
-_WORTH_A_WORD_SECONDS: Final = 0.5
+_WORTH_REPORTING_SECONDS: Final = 0.5
 
 
-def has_gpu_figures(entries: Iterable[Entry]) -> bool:
-    """Tell whether any run measured memory of a GPU."""
-    return any(_headline_figure(entry.run) is not None for entry in entries)
+def has_gpu_values(entries: Iterable[Entry]) -> bool:
+    """Return True if any run measured memory of a GPU."""
+    return any(_headline_value(entry.run) is not None for entry in entries)
 
 
 def has_compile_times(entries: Iterable[Entry]) -> bool:
-    """Tell whether any run compiled something for long enough to be worth a column."""
+    """Return True if any run compiled for long enough to be worth a column."""
     times = (entry.run.measured(Metric.COMPILE) for entry in entries)
-    return any(found is not None and found.value >= _WORTH_A_WORD_SECONDS for found in times)
+    return any(found is not None and found.value >= _WORTH_REPORTING_SECONDS for found in times)
 
 
 def gpu_text(run: Run) -> str:
     """
-    Print the figure of GPU memory that says most about need.
+    Return the value that says most about the GPU memory a run needs.
 
-    What arrays had in use (``live``); where no allocator speaks, what the run's processes held; and of a preallocation
-    only that it is one.
+    That is the memory in use by arrays (``live``), or else what the run's processes held. A preallocation is marked
+    as ``reserved``, because its size says nothing about need.
     """
-    found = _headline_figure(run)
+    found = _headline_value(run)
     if found is None:
-        return _NO_FIGURE
+        return _NO_VALUE
     if found.metric is Metric.GPU_LIVE:
         return f"{found.text} live"
     return f"{found.text} {'reserved' if any(item.is_reserved for item in run.devices) else 'held'}"
 
 
-def _headline_figure(run: Run) -> Measurement | None:
+def _headline_value(run: Run) -> Measurement | None:
     return run.measured(Metric.GPU_LIVE) or run.measured(Metric.GPU_USED)
 
 
 def compile_text(run: Run | CellRun) -> str:
-    """Print what the compiler took, or a dash."""
+    """Return the compile time as text, or a dash."""
     found = run.measured(Metric.COMPILE)
-    return _NO_FIGURE if found is None else format_duration(found.value)
+    return _NO_VALUE if found is None else format_duration(found.value)
 
 
 def gpu_cell_text(cell: CellRun) -> str:
-    """Print what a cell had in use on the GPU, or a dash."""
+    """Return the GPU memory that a cell had in use, or a dash."""
     found = cell.measured(Metric.GPU_LIVE) or cell.measured(Metric.GPU_USED)
-    return _NO_FIGURE if found is None else found.text
+    return _NO_VALUE if found is None else found.text
 
 
 def device_lines(run: Run) -> list[str]:
-    """Give one line for each GPU and allocator of a run, harmless on a terminal."""
+    """Return one safe line for each GPU and allocator of a run."""
     lines = [line for use in run.devices for line in _device_lines(use)]
     last = next((cell.allocators for cell in reversed(run.cells) if cell.allocators), ())
     last = run.evidence.allocators if run.evidence is not None and run.evidence.allocators else last
@@ -71,19 +71,19 @@ def device_lines(run: Run) -> list[str]:
 
 def _device_lines(use: DeviceUse) -> Iterator[str]:
     total = f" of {format_size(use.device.total_bytes)}" if use.device.total_bytes is not None else ""
-    reserved = ", reserved by preallocation, which says nothing about need" if use.is_reserved else ""
-    parts = [f"{use.device.label}: {use.used.text}{total} by this run{reserved}"]
+    reserved = ", reserved by preallocation (this says nothing about need)" if use.is_reserved else ""
+    parts = [f"{use.device.label}: {use.used.text}{total} used by this run{reserved}"]
     if use.before_bytes:
-        parts.append(f"{format_size(use.before_bytes)} in use before it")
+        parts.append(f"{format_size(use.before_bytes)} in use before it started")
     if use.fault:
-        parts.append(f"it could not be read to the end of the run: {use.fault}")
+        parts.append(f"readings stopped before the end of the run: {use.fault}")
     if use.is_shared and use.others_peak_bytes:
-        parts.append(f"shared, others held up to {format_size(use.others_peak_bytes)}")
+        parts.append(f"shared with other processes, which held up to {format_size(use.others_peak_bytes)}")
     elif use.is_shared:
-        parts.append("shared with others")
+        parts.append("shared with other processes")
     is_alone = not any(holder.kind is HolderKind.RUNNING_LECTURE for holder in use.holders)
     if is_alone and use.after_bytes is not None and use.before_bytes is not None and use.after_bytes > use.before_bytes:
-        parts.append(f"{format_size(use.after_bytes - use.before_bytes)} more in use after it than before")
+        parts.append(f"{format_size(use.after_bytes - use.before_bytes)} more in use after the run than before")
     if use.peak_utilisation_fraction is not None:
         parts.append(f"busy up to {use.peak_utilisation_fraction:.0%}".replace("%", " %"))
     yield "; ".join(parts)
@@ -97,29 +97,29 @@ def _holder_text(holder: DeviceHolder) -> str:
     who = f"pid {holder.pid}, {holder.kind}"
     if holder.lecture:
         who += f" {holder.lecture}"
-    held = "an amount that is not told" if holder.used_bytes is None else format_size(holder.used_bytes)
-    return f"{who}: held {held}{', before this run did' if holder.was_there_first else ''}"
+    held = "an unknown amount" if holder.used_bytes is None else format_size(holder.used_bytes)
+    return f"{who}: held {held}{', already before this run' if holder.was_there_first else ''}"
 
 
 def _allocator_line(found: AllocatorUsage) -> str:
     parts = [f"{found.library} on {found.device}: live {format_size(found.live_bytes)}"]
-    figures = (
+    sizes = (
         ("peak live", found.peak_live_bytes),
         ("pool held", found.pool_bytes),
         ("limit", found.limit_bytes),
         ("largest free block", found.largest_free_block_bytes),
     )
-    parts += [f"{name} {format_size(size)}" for name, size in figures if size is not None]
+    parts += [f"{name} {format_size(size)}" for name, size in sizes if size is not None]
     return ", ".join(parts)
 
 
 def compile_groups(entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
     """
-    Say of each lecture what the compiler took of its time, by runs where it was repeated.
+    Describe the time that each lecture spent compiling, by runs if it was repeated.
 
     Returns:
-        Message and the lecture's name, for lectures that compiled for half a second or longer, and for those whose
-        programs are kept between runs.
+        Messages with the lecture's name, for lectures that compiled for half a second or longer and for those that use
+        a persistent compilation cache.
     """
     by_lecture: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -130,7 +130,7 @@ def compile_groups(entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
 
 
 def _keeps(entries: Iterable[Entry]) -> bool:
-    """Tell whether what was compiled is to be kept between runs: what became of that is worth a line."""
+    """Return True if a run used a persistent compilation cache: its hits are worth a line."""
     runs = [entry.run for entry in entries]
     return any(
         CACHE_VARIABLE in run.conditions.environment and run.measured(Metric.COMPILE) is not None for run in runs
@@ -144,8 +144,8 @@ def _compile_line(entries: Sequence[Entry]) -> str:
         again = [found.value for entry in later if (found := entry.run.measured(Metric.COMPILE)) is not None]
         hits = sum(cell.compilation.cache_hits for entry in later for cell in entry.run.cells if cell.compilation)
         if again:
-            text += f" in the first run; {_range_text(again)} in the {len(later)} after it"
-            text += f", with {hits} read from the persistent cache" if hits else ", as cold as the first"
+            text += f" in the first run; {_range_text(again)} in the {len(later)} later ones"
+            text += f", with {hits} read from the persistent cache" if hits else ", none read from a persistent cache"
     return text
 
 

@@ -1,4 +1,4 @@
-"""The record that every reporter takes: a run with its verdict."""
+"""The value that every reporter takes: a run with its verdict."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SOURCE_CHARS: Final = 400
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
-    One run of the session with what was made of it.
+    One run of the session with its verdict.
 
     Attributes:
         run: the run.
         verdict: its verdict.
-        budget: the budget it was held against, or ``None``.
-        seconds: time that the item took, kernel start and teardown included.
+        budget: the budget it was compared with, or ``None``.
+        seconds: time the item took, including kernel start and teardown.
     """
 
     run: Run
@@ -37,19 +37,19 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Name the lecture, its variant and its repeat; harmless on a terminal."""
+        """Return the lecture with its variant and repeat, as safe text."""
         variant = f" [{self.run.variant}]" if self.run.variant else ""
         repeat = f" (run {self.run.repeat})" if self.run.repeat > 1 else ""
         return one_line(f"{self.run.lecture}{variant}{repeat}")
 
     @property
     def headline(self) -> str:
-        """Give the verdict's headline as one harmless line of bounded length."""
+        """Return the verdict's headline as one safe line of bounded length."""
         return one_line(self.verdict.headline, _HEADLINE_CHARS) or self.verdict.kind.value
 
     @property
     def focus(self) -> CellRun | None:
-        """Give the cell that the verdict is about: the one that ended badly, or that holds the exceeded peak."""
+        """Return the cell that the verdict is about: the one that ended badly, or the one with the exceeded peak."""
         evidence = self.run.evidence
         if evidence is not None and evidence.cell_number is not None:
             return next((cell for cell in self.run.cells if cell.number == evidence.cell_number), None)
@@ -60,16 +60,16 @@ class Entry:
 
     @property
     def source(self) -> str:
-        """Give the source of the focus cell as the record has it, perhaps only its beginning; text of strangers."""
+        """Return the recorded source of the focus cell, perhaps only its beginning; unsafe text."""
         evidence = self.run.evidence
         return evidence.source if evidence is not None and evidence.source else self.verdict.source_extract
 
     def with_source(self, source_of: Callable[[int], str]) -> Entry:
         """
-        Give the entry with the source of the cell that its verdict names for an exceeded limit.
+        Return the entry with the source of the cell that exceeded a limit.
 
         Args:
-            source_of: gives the source of a code cell by its number.
+            source_of: returns the source of a code cell by its number.
         """
         cell = self.focus
         if cell is None or self.run.evidence is not None:
@@ -82,32 +82,32 @@ class Entry:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the verdict is that a limit is exceeded."""
+        """Return True if the verdict is about an exceeded limit."""
         return self.verdict.kind.exceeds_limit
 
     @property
     def exceeded(self) -> dict[Metric, Comparison]:
-        """Give what is over a limit, by metric; of several limits of one metric the lowest."""
+        """Return the comparisons over a limit by metric; of several limits of one metric the lowest."""
         over = [item for item in self.verdict.comparisons if item.kind.exceeds_limit and item.limit is not None]
         return {item.metric: item for item in sorted(over, key=lambda item: -(item.limit or 0.0))}
 
     @property
     def failing_line_in_cell(self) -> int | None:
-        """Give the 1-based line of the focus cell's source that was running, or ``None`` where that is not known."""
+        """Return the 1-based line that was running in the focus cell's source, or ``None`` if it is unknown."""
         cell, evidence = self.focus, self.run.evidence
         if cell is None or evidence is None:
             return None
         error = evidence.error or cell.error
         if error is not None and error.line_in_cell is not None:
             return error.line_in_cell
-        # A death or a timeout names the cell's first line where the statement is not known: that marks nothing.
+        # A death or a timeout reports the cell's first line where the statement is unknown: that marks nothing.
         if evidence.line is None or cell.line is None or evidence.line <= cell.line:
             return None
         return evidence.line - cell.line + 1
 
     @property
     def line(self) -> int | None:
-        """Give the line of the lecture's file to look at, or ``None``."""
+        """Return the line of the lecture's file to look at, or ``None``."""
         cell, evidence, inner = self.focus, self.run.evidence, self.failing_line_in_cell
         if cell is not None and cell.line is not None:
             return cell.line + (inner or 1) - 1
@@ -115,13 +115,13 @@ class Entry:
 
     @property
     def location(self) -> str:
-        """Give the place as editors and terminals open it (``lectures/intro.md:41``)."""
+        """Return the location as editors and terminals open it (``lectures/intro.md:41``)."""
         lecture = one_line(self.run.speaker.lecture)
         return lecture if self.line is None else f"{lecture}:{self.line}"
 
     @property
     def limit_bytes(self) -> float | None:
-        """Give the limit of the peak footprint that applied: exceeded, declared, or the budget's."""
+        """Return the limit of the peak footprint that applied: the exceeded one, the declared one, or the budget's."""
         if (over := self.exceeded.get(Metric.PEAK_FOOTPRINT)) is not None:
             return over.limit
         for item in self.verdict.comparisons:
@@ -132,11 +132,11 @@ class Entry:
 
     @property
     def wall_seconds(self) -> float:
-        """Give the lecture's wall time, or the item's where it was not measured or the run is of an earlier session."""
+        """Return the lecture's wall time, or the item's time if it was not measured in this session."""
         wall = self.run.measured(Metric.WALL)
         return wall.value if wall is not None and self.was_run else self.seconds
 
     @property
     def was_run(self) -> bool:
-        """Tell whether the run took place in this session; of a failure that is only said again it did not."""
+        """Return True if the lecture ran in this session; a remembered failure is reported without a run."""
         return self.verdict.kind is not VerdictKind.FAILED_BEFORE

@@ -1,4 +1,4 @@
-"""Condense a kernel's traceback: the lecture's own frames stay, frames of libraries become one line each."""
+"""Condense a kernel's traceback: keep the lecture's own frames, reduce library frames to one line each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MESSAGE_LINES: Final = 16
 _TEXT_LINES: Final = 40
 _FULL_LINES: Final = 1000
 _LINE_CHARS: Final = 2000
-# A line that is thousands of characters long is no frame heading; matching stops there.
+# A line of thousands of characters is no frame heading; matching stops here.
 _HEADING_CHARS: Final = 1000
 
 
@@ -45,15 +45,15 @@ class _Block:
 
 def condense_traceback(traceback: Sequence[str], lines_by_count: Mapping[int, int] | None = None) -> list[str]:
     """
-    Give the traceback as it helps an author: own frames with their failing line, library frames as headings.
+    Return the traceback as an author needs it: own frames with their failing line, library frames as headings.
 
-    Of a long row of library frames the first and the last two stay. Chained exceptions keep the sentence that joins
-    them. A traceback in which no frame is recognised (other languages) is only cut.
+    Of many library frames in a row, the first and the last two stay. Chained exceptions keep the sentence that joins
+    them. If no frame is recognised (other languages), the traceback is only cut.
 
     Args:
         traceback: lines or frames of the kernel's traceback.
-        lines_by_count: for each execution count, the line of the lecture's file where that cell's source starts; frames
-            of cells then say their line in the file as well.
+        lines_by_count: first line of each cell in the lecture's file, by execution count; frames of cells then show
+            their line in the file as well.
     """
     blocks = _blocks(_rows(traceback))
     if all(block.kind == "text" for block in blocks):
@@ -75,18 +75,18 @@ def condense_traceback(traceback: Sequence[str], lines_by_count: Mapping[int, in
         block = blocks[position]
         result += _text_rows(block) if block.kind == "text" else _own_rows(block)
         position += 1
-        # A function that calls itself without end; how often is not known, because the kernel's traceback was cut.
+        # Endless recursion. How often the frame repeats is unknown, because the kernel cut its traceback.
         last = position
         while block.kind != "text" and last < len(blocks) and blocks[last] == block:
             last += 1
         if last - position > 1:
-            result.append("[... the same frame again and again ...]")
+            result.append("[... the same frame repeats ...]")
             position = last
     return _trim(cut("\n".join(result), 3 * _TEXT_LINES, _LINE_CHARS))
 
 
 def whole_traceback(traceback: Sequence[str]) -> list[str]:
-    """Give the traceback as the kernel sent it, harmless, and cut only where it could not be read anyway."""
+    """Return the traceback as the kernel sent it, as safe text, cut only where nobody could read it."""
     return _trim(cut("\n".join(_rows(traceback)), _FULL_LINES, _LINE_CHARS))
 
 
@@ -122,7 +122,7 @@ def _blocks(rows: Sequence[str]) -> list[_Block]:
 
 
 def _ends_frame(row: str) -> bool:
-    """Tell whether a row below a heading is none of its source lines: those are numbered or indented."""
+    """Return True if a row below a heading is not one of its source lines, which are numbered or indented."""
     return bool(row.strip()) and not row[0].isspace() and _NUMBERED.fullmatch(row) is None
 
 
@@ -140,7 +140,7 @@ def _numbered_next(rows: Sequence[str], position: int) -> bool:
 
 
 def _own_rows(block: _Block) -> list[str]:
-    """Give heading and failing line; a syntax error has no arrow, and all of it is wanted."""
+    """Return the heading and the failing line; a syntax error has no arrow and is kept whole."""
     arrows = _arrows(block)
     return [block.lines[0].strip(), *(arrows or [row for row in block.lines[1:] if row.strip()])]
 
@@ -158,7 +158,7 @@ def _library_rows(blocks: Sequence[_Block], *, raised_here: bool) -> list[str]:
 
 
 def _short_heading(heading: str) -> str:
-    """Leave out what is the same for all frames of an environment, and the arguments."""
+    """Remove the arguments and the folder that all frames of an environment share."""
     if len(heading) > _HEADING_CHARS:
         return heading
     return _SIGNATURE.sub(r"\1(...)", _LIBRARY_PREFIX.sub("File ", heading))

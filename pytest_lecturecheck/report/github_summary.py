@@ -1,9 +1,9 @@
 """
-What GitHub Actions shows of a session: annotations, the job's summary; and text that cannot speak to its runner.
+Render a session for GitHub Actions: annotations, the job's summary, and text that its runner takes for no command.
 
 The runner reads workflow commands out of everything that a step prints: ``::name properties::data`` at the start of a
-line, and ``##[name]data`` anywhere in it (``ActionCommand.cs`` of actions/runner). Its comparison passes over
-characters that have no width, so that none of these can keep two colons apart.
+line, and ``##[name]data`` anywhere in it (``ActionCommand.cs`` of actions/runner). Its comparison ignores
+zero-width characters, so these cannot be used to separate two colons.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pytest_lecturecheck.report.markdown_report import Extent, render_markdown
 from pytest_lecturecheck.safe_text import one_line
 
 SUMMARY_BYTES: Final = 1024 * 1024
-"""So much a step's summary may hold; GitHub refuses a larger one whole."""
+"""Largest summary of a step; GitHub refuses a larger one altogether."""
 MOST_ANNOTATIONS: Final = 10
-"""So many errors of one step are shown."""
+"""GitHub shows at most this many errors of one step."""
 _TITLE_CHARS: Final = 200
 _MESSAGE_CHARS: Final = 1000
 _FEWER_DETAILS: Final = (None, 50, 20, 5, 0)
@@ -37,17 +37,17 @@ _OLD_COMMAND: Final = re.compile(rf"#({_UNSEEN})#({_UNSEEN})\[")
 
 
 def guard(text: str) -> str:
-    """Make text that starts no workflow command: the marks of one are kept apart by a space that everybody sees."""
+    """Return text that starts no workflow command: a visible space separates the characters that would begin one."""
     return _OLD_COMMAND.sub(r"# \1#\2[", _COMMAND.sub(r"\1: \2:", text))
 
 
 def render_annotations(entries: Sequence[Entry], folder: str = "") -> list[str]:
     """
-    Give an error for each lecture that failed, on its own source line; at most ten, which is what is shown.
+    Return an error for each lecture that failed, on its own source line; at most ten, which is what GitHub shows.
 
     Args:
         entries: the session's entries.
-        folder: where pytest's rootdir lies in the repository; empty for its top.
+        folder: path of pytest's rootdir in the repository; empty for its root.
     """
     failed: dict[tuple[str, str], Entry] = {}
     for entry in entries:
@@ -77,10 +77,10 @@ def render_step_summary(
     entries: Sequence[Entry], *, platform: str, machine: Machine | None, room_bytes: int = SUMMARY_BYTES
 ) -> str:
     """
-    Render the summary of a job within so many bytes: with fewer details, then with fewer lectures, where it must be.
+    Render the summary of a job in at most ``room_bytes``: with fewer details, then with fewer lectures, if needed.
 
     Returns:
-        Markdown, or an empty string where there is no room for anything.
+        Markdown, or an empty string if nothing fits.
     """
     extents = [Extent(details=details) for details in _FEWER_DETAILS]
     extents += [Extent(details=0, rows=rows) for rows in _FEWER_ROWS]

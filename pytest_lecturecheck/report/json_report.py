@@ -1,4 +1,4 @@
-"""The session as one JSON document: the stored runs, with totals."""
+"""Render the session as one JSON document: the stored runs, with totals."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def render_json(
     is_compact: bool = False,
 ) -> str:
     """
-    Render the document; it is ASCII, so that any reader takes it.
+    Render the document as ASCII, which every reader accepts.
 
     Args:
-        records: the runs as the store writes them, in the order of the session.
+        records: the stored runs, in the order of the session.
         entries: the session's entries, for the totals.
         platform: platform label.
-        about: what else there is to say of the session: when it ended, its mode.
-        is_compact: leave out the spaces that only people need.
+        about: further keys of the session, such as its end and its mode.
+        is_compact: write no spaces between values.
 
     Raises:
-        ValueError: a record holds NaN or an infinite number, which JSON does not know.
+        ValueError: a record holds NaN or an infinite number, which JSON does not allow.
     """
     document = {
         "schema": SCHEMA,
@@ -46,7 +46,7 @@ def render_json(
 
 
 def totals(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Count what the session ran; figures that were not had are ``None``."""
+    """Count what the session ran; values that were not measured are ``None``."""
     peaks = [
         (found.value, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None
     ]

@@ -1,4 +1,4 @@
-"""An item's figures as properties of its JUnit test case. Names are stable: other programs read them."""
+"""Render an item's measurements as properties of its JUnit test case. Names are stable: programs read them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OF_KERNELS: Final = (Metric.PEAK_FOOTPRINT, Metric.GPU_USED, Metric.GPU_LIVE, M
 
 def properties(entry: Entry) -> list[tuple[str, str]]:
     """
-    Give names and values for one test case; every value is valid XML text whatever the lecture holds.
+    Return names and values for one test case; every value is valid XML text, whatever the lecture contains.
 
-    ``lecturecheck.<metric>`` is the figure in the unit that the metric's name states, ``.method`` how it was had,
-    ``.high`` the upper end of a bracket, ``.limit`` what it was held against, ``.unavailable`` why there is no figure.
-    ``lecturecheck.kernels`` is the number of kernels of a cohort, ``lecturecheck.start_skew_seconds`` how far their
-    starts lay apart, ``lecturecheck.kernel.<number>.outcome`` how one ended, ``.<metric>`` a figure of its own.
-    ``lecturecheck.figure.<name>`` is a figure that the lecture reported, with ``.unit``, ``.at_least`` and ``.limit``.
+    ``lecturecheck.<metric>`` is the value in the unit that the metric's name states, ``.method`` how it was measured,
+    ``.high`` the upper end of a bracket, ``.limit`` its limit, ``.unavailable`` why there is no value.
+    ``lecturecheck.kernels`` is the number of kernels of a cohort, ``lecturecheck.start_skew_seconds`` the time between
+    the first and the last start, ``lecturecheck.kernel.<number>.outcome`` how a kernel ended, ``.<metric>`` its value.
+    ``lecturecheck.figure.<name>`` is a value that the lecture reported, with ``.unit``, ``.at_least`` and ``.limit``.
     """
     return [(f"{_PREFIX}.{name}", one_line(value)) for name, value in _pairs(entry)]
 
@@ -54,7 +54,7 @@ def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:
         limit = limits.get(metric)
         if limit is not None:
             yield f"{metric.value}.limit", _number(metric, limit)
-    yield from _figure_pairs(entry)
+    yield from _reported_pairs(entry)
 
 
 def _kernel_pairs(run: Run) -> Iterator[tuple[str, str]]:
@@ -73,7 +73,7 @@ def _kernel_pairs(run: Run) -> Iterator[tuple[str, str]]:
                 yield f"kernel.{number}.{metric.value}", _number(metric, found.value)
 
 
-def _figure_pairs(entry: Entry) -> Iterator[tuple[str, str]]:
+def _reported_pairs(entry: Entry) -> Iterator[tuple[str, str]]:
     for figure in entry.run.figures.values():
         yield f"figure.{figure.name}", repr(figure.value)
         if figure.unit:

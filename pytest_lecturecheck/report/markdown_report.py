@@ -1,4 +1,4 @@
-"""The session as Markdown, made for a pull request's comment or a job summary: failures first, table, details."""
+"""Render the session as Markdown for a pull request's comment or a job summary: failures, table, details."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from pytest_lecturecheck.verdict import VerdictKind
 _WIDTH: Final = 100
 _DETAIL_LINES: Final = 200
 _DETAIL_CHARS: Final = 500
-_PLACES: Final = 10
+_LOCATIONS: Final = 10
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
-# Every character that Markdown or HTML could act on. Entities work in text, in table cells and inside HTML alike, where
-# a backslash does not; the zero-width space keeps "@name" and "#12" from becoming mentions and references.
+# Every character that Markdown or HTML could act on. Entities work in text, in table cells and inside HTML, where a
+# backslash does not; the zero-width space keeps "@name" and "#12" from becoming mentions and references.
 _ESCAPES: Final = {
     "&": "&amp;",
     "<": "&lt;",
@@ -49,7 +49,7 @@ _ESCAPES: Final = {
     "!": "&#33;",
     "$": "&#36;",
 }
-# Beside those: the colon and the dot by which bare addresses become links, and what would begin a list or a rule.
+# In addition: the colon and the dot that turn bare addresses into links, and whatever would begin a list or a rule.
 _ACTIVE: Final = re.compile(
     "[" + re.escape("".join(_ESCAPES)) + "]"
     r"|(?i:(?<=http)|(?<=https)|(?<=ftp)):(?=//)|(?i:(?<=www))\."
@@ -62,11 +62,11 @@ _ACTIVE: Final = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
     """
-    How much is told where there is little room.
+    How much is rendered if space is limited.
 
     Attributes:
-        details: failures that are told in full, or ``None`` for all.
-        rows: lectures in lists and tables, or ``None`` for all; without all of them the remarks are left out too.
+        details: number of failures with details, or ``None`` for all.
+        rows: number of lectures in lists and tables, or ``None`` for all; a number also drops the remarks.
     """
 
     details: int | None = None
@@ -89,9 +89,9 @@ def render_markdown(
         entries: the session's entries.
         title: heading of the document.
         platform: platform label.
-        machine: the machine, or ``None`` where it is not known.
+        machine: the machine, or ``None`` if it is unknown.
         verbosity: as for the failure text.
-        extent: how much is told; ``None`` for all.
+        extent: how much is rendered; ``None`` for everything.
     """
     most_rows, most_details = (None, None) if extent is None else (extent.rows, extent.details)
     failed = [entry for entry in entries if entry.verdict.failed]
@@ -114,7 +114,7 @@ def render_markdown(
     if any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
         blocks += ["### For a replication report", escape(replication_line(entries))]
     for heading, groups in remark_groups(entries) if most_rows is None else ():
-        rows = [_remark(message, places) for message, places in groups]
+        rows = [_remark(message, locations) for message, locations in groups]
         blocks += [f"### {heading}", "\n".join(rows)]
     if failed and most_details != 0:
         details = (_details(entry, verbosity) for entry in failed[:most_details])
@@ -127,7 +127,7 @@ def _left_out(count: int, most: int | None) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """Make one line of text that no Markdown or HTML reader acts on."""
+    """Return one line of text that no Markdown or HTML reader acts on."""
     return _ACTIVE.sub(_escape_match, one_line(text))
 
 
@@ -137,12 +137,12 @@ def _escape_match(found: re.Match[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Make a code span that its text cannot leave, in tables too."""
+    """Return a code span that its text cannot leave, also in tables."""
     return f"<code>{escape(text)}</code>"
 
 
 def fence(text: str) -> str:
-    """Make a fenced block that its text cannot leave: the fence is longer than any row of backticks in it."""
+    """Return a fenced block that its text cannot leave: the fence is longer than any row of backticks in it."""
     longest = max((len(found.group()) for found in re.finditer(r"`+", text)), default=0)
     marks = "`" * max(3, longest + 1)
     return f"{marks}text\n{text}\n{marks}"
@@ -152,7 +152,7 @@ def _table(entries: Sequence[Entry]) -> str:
     more = extra_columns(entries)
     titles = "".join(f" {title} |" for title, _ in more)
     rows = [
-        f"| lecture | verdict | peak | budget | time |{titles} heaviest cell |",
+        f"| lecture | verdict | peak | limit | time |{titles} heaviest cell |",
         f"|---|---|--:|--:|--:|{'--:|' * len(more)}---|",
     ]
     for entry in entries:
@@ -186,9 +186,9 @@ def _concurrency(entries: Sequence[Entry]) -> list[str]:
     return blocks
 
 
-def _remark(message: str, places: Sequence[str]) -> str:
-    shown = ", ".join(code(place) for place in places[:_PLACES])
-    more = len(places) - _PLACES
+def _remark(message: str, locations: Sequence[str]) -> str:
+    shown = ", ".join(code(location) for location in locations[:_LOCATIONS])
+    more = len(locations) - _LOCATIONS
     return f"- {escape(message)}: {shown}" + (f" and {more} more" if more > 0 else "")
 
 

@@ -1,4 +1,4 @@
-"""Figures as text: how they were had, cells in a table, what changed since a budget was recorded."""
+"""Render measurements as text: their methods, cells in a table, what changed since a budget was recorded."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import ReportedValueComparison, VerdictKind
 
-NO_FIGURE: Final = "-"
-_FIGURE: Final = re.compile(r"(?P<number>[0-9][0-9.,]*) (?P<unit>[^0-9\s]+)")
+NO_VALUE: Final = "-"
+_VALUE: Final = re.compile(r"(?P<number>[0-9][0-9.,]*) (?P<unit>[^0-9\s]+)")
 _CELL_ROWS: Final = 12
 _LAST_ROWS: Final = 4
 _STATUS_TONES: Final = {
@@ -35,16 +35,16 @@ _STATUS_TONES: Final = {
 _SAME_MEMORY_FRACTION: Final = 0.01
 
 
-def join_figures(first: str, second: str, joint: str) -> str:
-    """Join two figures; a unit that both have is said once (``1.37 -> 1.56 GiB``)."""
-    one, other = _FIGURE.fullmatch(first), _FIGURE.fullmatch(second)
+def join_values(first: str, second: str, joint: str) -> str:
+    """Join two values; a unit that both have is printed once (``1.37 -> 1.56 GiB``)."""
+    one, other = _VALUE.fullmatch(first), _VALUE.fullmatch(second)
     if one is not None and other is not None and one["unit"] == other["unit"]:
         first = one["number"]
     return f"{first}{joint}{second}"
 
 
 def method_text(measured: Measurement) -> str:
-    """Say how a figure was had (``exact (VmHWM), within 256 KiB``)."""
+    """Return how a value was measured (``exact (VmHWM), within 256 KiB``)."""
     text = measured.method.value
     if measured.interval_seconds:
         text += f" every {_interval_text(measured.interval_seconds)}"
@@ -61,8 +61,8 @@ def _interval_text(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else format_duration(seconds)
 
 
-def figures_text(entry: Entry) -> str:
-    """Print what a lecture reported of itself, with the limits it was held against (``speedup 1.67 x (>= 1.5 x)``)."""
+def reported_text(entry: Entry) -> str:
+    """Return the values that a lecture reported, with their limits (``speedup 1.67 x (>= 1.5 x)``)."""
     compared = {item.name: item for item in entry.verdict.figures}
     parts = []
     for figure in entry.run.figures.values():
@@ -77,10 +77,10 @@ def figures_text(entry: Entry) -> str:
 
 def limit_unit(entry: Entry, item: ReportedValueComparison) -> str:
     """
-    Give the unit of a reported figure's limits, or an empty string where it is not known.
+    Return the unit of a reported value's limits, or an empty string if it is unknown.
 
-    It is the budget's. Where the budget has none, or is not at hand (a session that an older version kept), it is that
-    of the figure that was compared: only figures of the same unit are.
+    It is the budget's unit. If the budget has none or is missing (sessions kept by older versions), it is the unit of
+    the compared value: only values of the same unit are compared.
     """
     found = entry.budget.figures.get(item.name) if entry.budget is not None else None
     if found is not None and found.unit:
@@ -89,21 +89,21 @@ def limit_unit(entry: Entry, item: ReportedValueComparison) -> str:
 
 
 def value_text(cell: CellRun, metric: Metric) -> str:
-    """Print a cell's figure, or a dash where there is none."""
+    """Return a cell's value as text, or a dash if there is none."""
     measured = cell.measured(metric)
-    return measured.text if measured is not None else NO_FIGURE
+    return measured.text if measured is not None else NO_VALUE
 
 
 def line_text(line: int | None) -> str:
-    """Print a line number, or a dash."""
-    return NO_FIGURE if line is None else str(line)
+    """Return a line number as text, or a dash."""
+    return NO_VALUE if line is None else str(line)
 
 
 def render_cells(
     run: Run, focus: CellRun | None, *, width: int, paint: Paint, indent: str, all_cells: bool = False
 ) -> list[str]:
     """
-    Render the figures of the cells so far; of many cells, the heaviest and the last ones, unless all are asked for.
+    Render a table of the cells that ran; of many cells the heaviest and the last ones, unless ``all_cells`` is set.
 
     Cells that were not reached are only counted.
     """
@@ -114,7 +114,7 @@ def render_cells(
     more = [
         (title, render)
         for title, render in (("compile", compile_text), ("GPU", gpu_cell_text))
-        if any(render(cell) != NO_FIGURE for cell in chosen)
+        if any(render(cell) != NO_VALUE for cell in chosen)
     ]
     columns = (
         Column(title=""),
@@ -122,7 +122,7 @@ def render_cells(
         Column(title="line", right=True),
         Column(title="status"),
         Column(title="peak", right=True),
-        Column(title="raised", right=True, optional=True),
+        Column(title="added", right=True, optional=True),
         Column(title="wall", right=True),
         *(Column(title=title, right=True, optional=True) for title, _ in more),
     )
@@ -137,7 +137,7 @@ def render_cells(
 
 
 def plural(count: int) -> str:
-    """Give the ending of a regular noun."""
+    """Return the plural ending of a regular noun."""
     return "" if count == 1 else "s"
 
 
@@ -153,7 +153,7 @@ def _choose(cells: Sequence[CellRun], focus: CellRun | None) -> list[CellRun]:
 
 def _cell_row(cell: CellRun, focus: CellRun | None) -> tuple[Field, ...]:
     is_focus = focus is not None and cell.number == focus.number
-    raised = NO_FIGURE if cell.raised_bytes is None else format_size(cell.raised_bytes)
+    raised = NO_VALUE if cell.raised_bytes is None else format_size(cell.raised_bytes)
     return (
         Field(">" if is_focus else "", Tone.MARK),
         Field(str(cell.number)),
@@ -166,7 +166,7 @@ def _cell_row(cell: CellRun, focus: CellRun | None) -> tuple[Field, ...]:
 
 
 def changes_since_recording(entry: Entry) -> Iterator[str]:
-    """Say what differs between the run and the time its budget was recorded: versions first, then the machine."""
+    """Yield what changed since the budget was recorded: versions first, then the machine."""
     if entry.budget is None:
         return
     then, now = entry.budget.software, entry.run.software
@@ -186,7 +186,7 @@ def _software_changes(then: Software, now: Software) -> Iterator[str]:
 
 
 def _memory_pair(then_bytes: int, now_bytes: int) -> Iterator[tuple[str, str, str]]:
-    # A budget file keeps four digits; and a machine's memory varies a little with what its firmware takes.
+    # A budget file keeps four digits, and the firmware reserves a varying part of a machine's memory.
     if abs(then_bytes - now_bytes) > _SAME_MEMORY_FRACTION * max(then_bytes, now_bytes):
         yield "memory", format_size(then_bytes), format_size(now_bytes)
 

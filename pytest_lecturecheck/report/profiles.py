@@ -1,4 +1,4 @@
-"""What traces of cells say, as text: one line for each device of each traced cell, and its longest operations."""
+"""Render traces of cells as text: one line for each device of a traced cell, with its longest operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPILING_FRACTION: Final = 0.1
 _MICRO: Final = 1e-6
 _MILLI: Final = 1e-3
 _SMALL: Final = 10
-_SAID: Final = {
+_BOUNDS: Final = {
     Bound.LAUNCH: "probably launch bound",
     Bound.COMPUTE: "compute bound",
     Bound.HOST: "probably host bound",
@@ -27,9 +27,9 @@ _SAID: Final = {
 
 
 def profile_groups(entries: Iterable[Entry]) -> list[tuple[str, list[str]]]:
-    """Give for each traced cell what its trace says, and where it was."""
+    """Return the lines of each traced cell with the cell's location."""
     return [
-        (one_line(text, _MESSAGE_CHARS), [_place(entry, cell)])
+        (one_line(text, _MESSAGE_CHARS), [_location(entry, cell)])
         for entry in entries
         for cell in entry.run.cells
         if cell.profile is not None
@@ -37,16 +37,16 @@ def profile_groups(entries: Iterable[Entry]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _place(entry: Entry, cell: CellRun) -> str:
+def _location(entry: Entry, cell: CellRun) -> str:
     line = "" if cell.line is None else f", line {cell.line}"
     return f"{entry.name}: code cell {cell.number}{line}"
 
 
 def profile_lines(cell: CellRun, profile: ProfileSummary) -> Iterator[str]:
-    """Give one line for each device of a traced cell."""
+    """Yield one line for each device of a traced cell."""
     ending = f"; trace: {profile.trace}" if profile.trace else ""
     if profile.is_cut:
-        ending = f"; the trace holds the first part only, its writer keeps no more events{ending}"
+        ending = f"; the trace is incomplete, because its writer keeps a limited number of events{ending}"
     if not profile.devices:
         seconds = "" if profile.cell_seconds is None else f" in {_short(profile.cell_seconds)}"
         yield f"no operation of JAX ran on any device{seconds}{ending}"
@@ -56,7 +56,7 @@ def profile_lines(cell: CellRun, profile: ProfileSummary) -> Iterator[str]:
 
 
 def device_text(device: DeviceProfile) -> str:
-    """Say what a device did (``GPU 0 probably launch bound: 61,000 launches/s of median 4 us, ...``)."""
+    """Describe what a device did (``GPU 0 probably launch bound: 61,000 launches/s of median 4 us, ...``)."""
     unit = ("execution" if device.is_cpu else "launch", "executions" if device.is_cpu else "launches")
     rate = device.launches_per_second
     launches = f"{device.launch_count:,} {unit[device.launch_count != 1]}"
@@ -64,7 +64,8 @@ def device_text(device: DeviceProfile) -> str:
         launches = f"{_round(rate):,} {unit[1]}/s"
     copies = f", {device.copy_count:,} of them copies" if device.copy_count else ""
     return (
-        f"{device.device} {_SAID[device.bound]}: {launches}, operations of median {_short(device.median_op_seconds)}, "
+        f"{device.device} {_BOUNDS[device.bound]}: {launches}, "
+        f"operations of median {_short(device.median_op_seconds)}, "
         f"device busy {device.busy_fraction * 100:.0f} % of {_short(device.span_seconds)} "
         f"(kernels {_short(device.kernel_seconds)}, gaps {_short(device.gap_seconds)}; "
         f"{device.op_count:,} operation{'' if device.op_count == 1 else 's'}{copies})"
@@ -72,7 +73,7 @@ def device_text(device: DeviceProfile) -> str:
 
 
 def _beside(cell: CellRun, profile: ProfileSummary, device: DeviceProfile) -> str:
-    """Say what else the cell's time went into."""
+    """Describe the rest of the cell's time: the whole cell and its compilation."""
     whole, parts = profile.cell_seconds, []
     if whole is not None and device.span_seconds < (1 - _COMPILING_FRACTION) * whole:
         parts.append(f"the whole cell took {_short(whole)}")
@@ -88,13 +89,13 @@ def _ops_text(ops: Sequence[ProfiledOp]) -> str:
 
 
 def _round(rate: float) -> int:
-    """Keep two digits of a rate: a trace repeats no better."""
+    """Round a rate to two digits: traces of the same cell agree no better."""
     text = f"{rate:.2g}"
     return int(float(text))
 
 
 def _short(seconds: float) -> str:
-    """Print a duration that may be much shorter than a second (``4.1 us``, ``18 ms``)."""
+    """Format a duration that may be much shorter than a second (``4.1 us``, ``18 ms``)."""
     if seconds >= _SHORT_SECONDS or seconds == 0:
         return format_duration(seconds)
     scale, unit = (_MILLI, "ms") if seconds >= _MILLI else (_MICRO, "us")

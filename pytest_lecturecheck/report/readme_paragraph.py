@@ -1,8 +1,8 @@
 """
-What an author pastes into a README, and a replicator into a report.
+Render paragraphs that an author pastes into a README, and a replicator into a report.
 
-The headings are those of the data editors' template README ("Memory, Runtime, Storage Requirements"); every figure is
-measured, and what is said of it holds: upper bounds are rounded up ("up to"), lower bounds down ("at least"). See
+The headings are those of the data editors' template README ("Memory, Runtime, Storage Requirements"). Every value is
+measured and every statement holds: upper bounds are rounded up ("up to"), lower bounds down ("at least"). See
 https://social-science-data-editors.github.io/template_README/.
 """
 
@@ -20,7 +20,7 @@ from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown_report import code, escape
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.terminal.summary import replication_line
 from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
 from pytest_lecturecheck.verdict import VerdictKind
@@ -39,7 +39,7 @@ _TIMES: Final = (
     (3 * _DAY, "3-14 days", "3 days or more"),
     (14 * _DAY, "more than 14 days", "more than 14 days"),
 )
-"""The answers that the template offers: from where on they hold, and what is left of them where more is possible."""
+"""The answers that the template offers: their lower end, their text, and their text for a lower bound."""
 _STORAGE: Final = (
     (0, "less than 25 MB", ""),
     (25 * _MB, "25 MB - 250 MB", "25 MB or more"),
@@ -58,7 +58,7 @@ _REQUIREMENTS: Final = frozenset(
         FindingKind.NOT_RUN,
     }
 )
-"""What a reader of the package must have, or know, before the notebooks run."""
+"""Findings that a reader of the package must know before running the notebooks."""
 _TENTHS_BELOW: Final = 10
 _NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
 _FINDINGS: Final = 20
@@ -67,12 +67,12 @@ _FINDINGS: Final = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bound:
     """
-    The figure that is to be told.
+    A bound of a measured quantity.
 
     Attributes:
         value: the bound.
-        is_upper: whether the truth is at most that; else it is at least that.
-        entry: of which run it is.
+        is_upper: True for an upper bound, False for a lower one.
+        entry: the run that it was measured in.
     """
 
     value: float
@@ -80,8 +80,8 @@ class _Bound:
     entry: Entry
 
     @property
-    def words(self) -> str:
-        """Say which bound it is."""
+    def phrase(self) -> str:
+        """Return the phrase in front of the value."""
         return "up to" if self.is_upper else "at least"
 
 
@@ -123,17 +123,15 @@ def _summary(entries: Sequence[Entry], ended: dt.datetime | None, version: str) 
     peaks = _bounds(entries, Metric.PEAK_FOOTPRINT)
     peak = max(peaks.values(), key=lambda found: found.value, default=None)
     if peak is not None:
-        # Of a figure of less than a KiB nothing can be said.
+        # A lower bound below one byte says nothing.
         shown = _size_text(peak)
-        text += f" The most memory measured is that of {{}}: {peak.words} {shown}." if shown else ""
+        text += f" The most memory measured is that of {{}}: {peak.phrase} {shown}." if shown else ""
     else:
         text += " Memory was not measured."
     bad = {_subject(entry): _title(entry) for entry in entries if entry.run.outcome is not Outcome.COMPLETED}
     if bad:
-        whose = "its figures" if len(bad) == 1 else "their figures"
-        text += (
-            f" {len(bad)} did not come to the end, so that {whose} are lower bounds: {', '.join(sorted(bad.values()))}."
-        )
+        whose = "its values" if len(bad) == 1 else "their values"
+        text += f" {len(bad)} did not run to the end, so {whose} are lower bounds: {', '.join(sorted(bad.values()))}."
     sampled = sum(not found.is_upper and found is not peak and key not in bad for key, found in peaks.items())
     if sampled:
         text += f" Of {sampled} other{plural(sampled)} only a lower bound of the memory is known (≥ in the table)."
@@ -142,7 +140,7 @@ def _summary(entries: Sequence[Entry], ended: dt.datetime | None, version: str) 
 
 
 def _skipped_text(names: Sequence[str]) -> str:
-    """Name what was not run: nothing is known of what it needs."""
+    """Return a sentence about the skipped notebooks, whose needs are unknown."""
     return " " + escape(f"{len(names)} {_was(len(names))} not run: {', '.join(names)}.") if names else ""
 
 
@@ -151,7 +149,7 @@ def _was(count: int) -> str:
 
 
 def _answer(answers: Sequence[tuple[int, str, str]], value: float, *, is_upper: bool) -> str:
-    """Choose the template's answer, as far as it follows from a bound; empty where none does."""
+    """Return the template's answer that follows from a bound, or an empty string if none does."""
     _, text, at_least = [item for item in answers if item[0] <= max(value, 0)][-1]
     return text if is_upper else at_least
 
@@ -161,14 +159,14 @@ def _time_answer(entries: Sequence[Entry]) -> str:
     total = sum(_seconds(entry) for entry in longest)
     is_upper = all(entry.run.outcome is Outcome.COMPLETED for entry in longest)
     answer = _answer(_TIMES, total, is_upper=is_upper)
-    chosen = f"**{answer}**" if answer else "cannot be told, because not all came to the end"
+    chosen = f"**{answer}**" if answer else "unknown, because not all notebooks ran to the end"
     measured = _time_text(total, is_upper=is_upper)
     shown = (
-        f"{'up to' if is_upper else 'at least'} {measured} with the kernels' start" if measured else "less than 0.1 s"
+        f"{'up to' if is_upper else 'at least'} {measured} including kernel starts" if measured else "less than 0.1 s"
     )
     beside = len({_subject(entry) for entry in longest if entry.run.concurrent_lectures})
     if beside:
-        how = f"the times of all notebooks added up; {beside} ran beside others, which takes longer"
+        how = f"the sum over all notebooks; {beside} ran at the same time as others, which takes longer"
     else:
         how = "all notebooks one after the other" if len(longest) > 1 else "one notebook"
     return (
@@ -178,23 +176,23 @@ def _time_answer(entries: Sequence[Entry]) -> str:
 
 def _storage_answer(entries: Sequence[Entry]) -> str:
     longest = _longest(entries)
-    rest = "The size of the package and of its data comes on top of it."
+    rest = "The size of the package and its data is not included."
     bounds = [_bound_of([entry], Metric.DISK_WRITTEN) for entry in longest]
     figures = [found for found in bounds if found is not None]
     if not figures:
-        return f"What the notebooks write was not measured. {rest}"
+        return f"Disk writes were not measured. {rest}"
     is_upper = len(figures) == len(longest) and all(found.is_upper for found in figures)
     total = sum(found.value for found in figures)
     answer = _answer(_STORAGE, total, is_upper=is_upper)
     if is_upper and not total:
         return f"The notebooks wrote nothing to the disk (**{answer}**). {rest}"
     told = _size_text(_Bound(value=total, is_upper=is_upper, entry=longest[0]))
-    chosen = f"**{answer}**" if answer else "which of the template's answers holds cannot be told from that"
+    chosen = f"**{answer}**" if answer else "this does not decide between the template's answers"
     if not told:
-        return f"What the notebooks write was not measured for all of them, and nothing was seen to be written. {rest}"
+        return f"Disk writes were not measured for all notebooks; no writes were recorded for the others. {rest}"
     return (
-        f"The notebooks wrote {'up to' if is_upper else 'at least'} {told} to the disk ({chosen}): everything that was "
-        f"written, also what was removed or overwritten. {rest}"
+        f"The notebooks wrote {'up to' if is_upper else 'at least'} {told} to the disk ({chosen}): all data "
+        f"written, including files that were removed or overwritten. {rest}"
     )
 
 
@@ -233,7 +231,7 @@ def _table(entries: Sequence[Entry]) -> str:
     has_gpu = any(entry.run.measured(Metric.GPU_LIVE) is not None for entry in entries)
     gpu_title, gpu_rule = (" GPU memory |", "--:|") if has_gpu else ("", "")
     rows = [
-        f"| notebook | peak memory | time |{gpu_title} written | how it ended |",
+        f"| notebook | peak memory | time |{gpu_title} written | result |",
         f"|---|--:|--:|{gpu_rule}--:|---|",
     ]
     for subject, entry in longest.items():
@@ -245,8 +243,8 @@ def _table(entries: Sequence[Entry]) -> str:
         rows.append(f"| {' | '.join(fields)} |")
     note = (
         "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "
-        "while the notebook ran, or of a notebook that did not come to its end). Peak memory is that of all processes "
-        "of the notebook together; the time includes the kernel's start."
+        "while the notebook ran, or of a notebook that did not run to the end). Peak memory is the total of all "
+        "processes of the notebook; the time includes the kernel's start."
     )
     return "\n".join(rows) + f"\n\n{note}"
 
@@ -254,21 +252,21 @@ def _table(entries: Sequence[Entry]) -> str:
 def _time_field(entry: Entry) -> str:
     is_upper = entry.run.outcome is Outcome.COMPLETED
     shown = _time_text(_seconds(entry), is_upper=is_upper)
-    return f"{'≤' if is_upper else '≥'} {shown}" if shown else NO_FIGURE
+    return f"{'≤' if is_upper else '≥'} {shown}" if shown else NO_VALUE
 
 
 def _bound_text(entries: Sequence[Entry], metric: Metric) -> str:
     found = _bound_of(entries, metric)
     if found is None:
-        return NO_FIGURE
+        return NO_VALUE
     if found.is_upper and not found.value:
         return "nothing"
     shown = _size_text(found)
-    return f"{'≤' if found.is_upper else '≥'} {shown}" if shown else NO_FIGURE
+    return f"{'≤' if found.is_upper else '≥'} {shown}" if shown else NO_VALUE
 
 
 def _bounds(entries: Sequence[Entry], metric: Metric) -> dict[tuple[str, str], _Bound]:
-    """Give the bound of each notebook of which there is one."""
+    """Return the bound of each notebook that has one."""
     runs: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         runs.setdefault(_subject(entry), []).append(entry)
@@ -277,7 +275,7 @@ def _bounds(entries: Sequence[Entry], metric: Metric) -> dict[tuple[str, str], _
 
 
 def _bound_of(entries: Sequence[Entry], metric: Metric) -> _Bound | None:
-    """Bound what some runs of one notebook took at most; one lower bound among them makes a lower bound of it."""
+    """Return a bound of the highest value of several runs; a single lower bound among them makes it a lower bound."""
     found = [(entry, value) for entry in entries if (value := entry.run.measured(metric)) is not None]
     if not found:
         return None
@@ -291,28 +289,28 @@ def _bound_of(entries: Sequence[Entry], metric: Metric) -> _Bound | None:
 
 
 def _end(found: Measurement, *, is_upper: bool) -> float:
-    """Give the end of a figure that the truth is not beyond, what the counter may lag included."""
+    """Return the end of a measurement's range, including its tolerance."""
     if not is_upper:
         return max(0.0, found.value - found.tolerance)
     return (found.upper_bound if found.upper_bound is not None else found.value) + found.tolerance
 
 
 def _size_text(found: _Bound) -> str:
-    """Print a bound; nothing of a lower bound that is none, because it says that something is 0 or more."""
+    """Return a bound as text, or an empty string for a lower bound of zero, which says nothing."""
     if found.is_upper:
         return _size_up(found.value)
     return format_size_down(found.value) if found.value >= 1 else ""
 
 
 def _size_up(size_bytes: float) -> str:
-    """Round a size up to what people write: tenths of a GiB, or 10 MiB, or whole MiB."""
+    """Round a size up to tenths of a GiB, to 10 MiB, or to whole MiB."""
     step = GIB / 10 if size_bytes >= GIB else 10 * MIB if size_bytes >= 100 * MIB else MIB
-    # A size that differs from a step by less than a byte is that step.
+    # A size within half a byte of a multiple counts as that multiple.
     return format_size(math.ceil((size_bytes - 0.5) / step) * step, 4)
 
 
 def _time_text(seconds: float, *, is_upper: bool) -> str:
-    """Round a time the way its bound goes, to a step that its text shows; nothing where nothing is left."""
+    """Round a time in the direction of its bound to what its text shows; empty if nothing is left."""
     step = _HOUR if seconds >= _DAY else _MINUTE if seconds >= 10 * _MINUTE else 1
     if is_upper:
         return format_duration(math.ceil(seconds / step) * step)
@@ -335,7 +333,7 @@ def _seconds(entry: Entry) -> float:
 
 
 def _longest(entries: Sequence[Entry]) -> list[Entry]:
-    """Give of each notebook its longest run, in the order of the session."""
+    """Return the longest run of each notebook, in the order of the session."""
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         held = found.get(_subject(entry))
@@ -345,7 +343,7 @@ def _longest(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _of_repeats(entries: Sequence[Entry]) -> list[Entry]:
-    """Give one entry for each notebook: its longest run, with the highest peak of all its runs."""
+    """Return one entry for each notebook: its longest run, with the highest peak of all its runs."""
     found = []
     for entry in _longest(entries):
         highest = _bound_of([item for item in entries if _subject(item) == _subject(entry)], Metric.PEAK_FOOTPRINT)
@@ -357,7 +355,7 @@ def _of_repeats(entries: Sequence[Entry]) -> list[Entry]:
 
 def _replication(entries: Sequence[Entry]) -> str:
     lines = [escape(replication_line(_of_repeats(entries))), *_requirements(entries)]
-    return "\n".join([lines[0], "", *lines[1:]] if len(lines) > 1 else [*lines, "", "Nothing else was noticed."])
+    return "\n".join([lines[0], "", *lines[1:]] if len(lines) > 1 else [*lines, "", "There were no other findings."])
 
 
 def _requirements(entries: Sequence[Entry]) -> list[str]:

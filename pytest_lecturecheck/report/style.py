@@ -1,4 +1,4 @@
-"""Colours, by what they mean; the only place that knows terminal codes."""
+"""Map meanings to colours; the only module that knows terminal codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tone(StrEnum):
     BAD = "bad"
     WARN = "warn"
     MARK = "mark"
-    PLACE = "place"
+    LOCATION = "location"
     DIM = "dim"
 
 
@@ -30,7 +30,7 @@ _CODES: Final = {
     Tone.BAD: "31",
     Tone.WARN: "33",
     Tone.MARK: "1;31",
-    Tone.PLACE: "36",
+    Tone.LOCATION: "36",
     Tone.DIM: "2",
 }
 
@@ -50,20 +50,20 @@ _VERDICT_TONES: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paint:
     """
-    Colour text, or leave it.
+    Colour text, or leave it plain.
 
     Attributes:
-        colour: whether codes are written at all; the caller knows the terminal, ``NO_COLOR`` and ``--color``.
+        colour: whether codes are written; the caller knows the terminal, ``NO_COLOR`` and ``--color``.
     """
 
     colour: bool = False
 
     def __call__(self, tone: Tone, text: str) -> str:
-        """Give ``text`` in the colour of ``tone``."""
+        """Return ``text`` in the colour of ``tone``."""
         code = _CODES.get(tone) if self.colour and text else None
         return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
 def verdict_tone(kind: VerdictKind, *, failed: bool) -> Tone:
-    """Give the tone of a verdict's word; a failing verdict is bad whatever its word is."""
+    """Return the tone of a verdict; a failing one is bad whatever its kind."""
     return Tone.BAD if failed else _VERDICT_TONES.get(kind, Tone.WARN)

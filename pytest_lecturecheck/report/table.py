@@ -1,4 +1,4 @@
-"""Aligned tables that fit a width."""
+"""Render aligned tables that fit a width."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_lecturecheck.report.text import display_width, fit_middle, pad
 
 _GAP: Final = "  "
 _WHOLE: Final = 30
-"""A text of so many columns is cut only where no optional column is left to go."""
+"""Texts up to this width are shortened only after all optional columns are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,9 @@ class Column:
     Attributes:
         title: its heading.
         right: aligned to the right.
-        shrink_to: columns it may be shrunk to by leaving out the middle of its texts, which are names; ``None`` keeps
-            it whole, as figures have to be.
-        optional: left out where the table would not fit otherwise; the last optional column goes first.
+        shrink_to: width to which its names may be shortened in the middle; ``None`` keeps them whole, as numbers
+            must be.
+        optional: dropped if the table does not fit otherwise; the last optional column goes first.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One harmless text of a table with its tone."""
+    """One safe text of a table with its tone."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -52,7 +52,7 @@ def render_table(
         rows: one field for each column.
         width: columns of the terminal.
         paint: the colours.
-        indent: in front of every line.
+        indent: prefix of every line.
     """
     shown = list(range(len(columns)))
     while True:

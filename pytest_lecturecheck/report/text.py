@@ -32,7 +32,7 @@ def display_width(text: str) -> int:
 
 
 def fit_middle(text: str, width: int) -> str:
-    """Fit a name into ``width`` columns by leaving out its middle; the end of a path tells more than its beginning."""
+    """Shorten a name to ``width`` columns in its middle: the end of a path says more than its beginning."""
     if display_width(text) <= width:
         return text
     if width <= len(ELLIPSIS):
@@ -44,7 +44,7 @@ def fit_middle(text: str, width: int) -> str:
 
 
 def fit_end(text: str, width: int) -> str:
-    """Fit text into ``width`` columns by leaving out its end."""
+    """Shorten text to ``width`` columns at its end."""
     if display_width(text) <= width:
         return text
     return f"{_take(text, max(0, width - len(ELLIPSIS)))}{ELLIPSIS}"[: max(width, 0)]
@@ -67,10 +67,10 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Break one line into pieces of at most ``width`` columns, wherever that falls."""
+    """Break one line into pieces of at most ``width`` columns, regardless of words."""
     pieces, width = [], max(1, width)
     while display_width(text) > width:
-        # A character wider than the width is a piece of its own: every turn takes something.
+        # A character wider than the width becomes a piece of its own, so that every turn makes progress.
         piece = _take(text, width) or text[:1]
         pieces.append(piece)
         text = text[len(piece) :]
@@ -85,7 +85,7 @@ def wrap(text: str, width: int, *, first: str = "", rest: str | None = None) -> 
         text: safe text; its line breaks are treated as spaces.
         width: columns, prefixes included.
         first: prefix of the first line.
-        rest: prefix of the others; spaces of the same width where it is ``None``.
+        rest: prefix of the other lines; ``None`` means spaces of the same width.
     """
     rest = " " * display_width(first) if rest is None else rest
     prefix, line, result = first, "", []

@@ -134,7 +134,7 @@ def test_a_package_that_needs_more_than_it_declares(own_project):
     headline = session.failure("02_solve.ipynb").splitlines()[0]
     assert re.fullmatch(pattern, headline), headline
     assert re.search(r"^declared memory 244 MiB \(256 MB\): this run has [\d.]+ GiB", session.text, re.MULTILINE)
-    assert session.text.count("lecturecheck: lectures held against what is declared: 256 MB of memory, 2 min\n") == 1
+    assert session.text.count("lecturecheck: comparing with the declared 256 MB of memory, 2 min\n") == 1
     assert "no budget" not in session.text
     (line,) = [line for line in session.lines if line.startswith("peak footprint 5")]
     pattern = (

@@ -213,7 +213,7 @@ def test_a_kernel_that_dies_leaves_the_others_alone(own_project):
     places = [place for place, member in enumerate(item["run"]["members"], 1) if member["outcome"] == "completed"]
     assert f"kernel {places[0]} of 3 of race.ipynb completed" in item["verdict"]["notes"]
     assert (
-        "safe concurrency on this platform: none that was tried (at 3 two of 3 kernels died: kernel exited)"
+        "safe concurrency on this platform: none of those tried (with 3, two of 3 kernels died: kernel exited)"
         in session.text
     )
 

@@ -129,7 +129,7 @@ def test_a_history(book, capsys):
     keep(book, *drifting())
     status, out, err = call(capsys, "show", "nuts.md")
     assert (status, err) == (0, "")
-    assert "  peak footprint drifts: +4.0 % a month, " in out
+    assert "  peak footprint drifts by +4.0 % a month: " in out
 
 
 def test_paragraphs_for_a_readme(book, capsys):

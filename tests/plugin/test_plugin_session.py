@@ -91,7 +91,7 @@ def test_record_then_check(pytester, lecture):
     result.stdout.fnmatch_lines(["1 lecture recorded; limits: 2 new", "*budgets written to lecture-budgets/here.toml"])
     checked = pytester.runpytest_inprocess("--lecture-budget", "--lecture-strict", "--lecture-platform=here")
     checked.assert_outcomes(passed=1)
-    checked.stdout.fnmatch_lines(["lecturecheck: lectures held against lecture-budgets/here.toml"])
+    checked.stdout.fnmatch_lines(["lecturecheck: comparing with lecture-budgets/here.toml"])
     path.write_text(path.read_text(encoding="utf-8").replace("x = 1", "x = bytearray(200_000_000)"), encoding="utf-8")
     over = pytester.runpytest_inprocess("--lecture-budget", "--lecture-platform=here")
     over.assert_outcomes(failed=1)

@@ -45,7 +45,7 @@ def test_changes():
 
 def test_no_changes():
     assert render_changes([]) == ["no budget changes"]
-    assert render_changes([CHANGES[-1]]) == ["1 lecture left as recorded: nothing but noise"]
+    assert render_changes([CHANGES[-1]]) == ["1 lecture unchanged: differences within the noise"]
     assert render_changes([CHANGES[2]])[-1] == "1 lecture recorded; limits: no change"
 
 
@@ -66,7 +66,7 @@ def test_no_figure_is_cut_on_a_narrow_terminal():
     near = change(old_limit=417.7 * MIB, new_limit=417.6 * MIB, old_seen=(353.7 * MIB,), new_seen=(353.6 * MIB,))
     far = change(old_limit=1536 * MIB, new_limit=417.6 * MIB, old_seen=(1353.7 * MIB,), new_seen=(353.6 * MIB,))
     assert render_changes([near, far], width=80)[:4] == [
-        "  metric          limit                 change  highest seen           change",
+        "  metric          limit                 change  highest measured       change",
         "lectures/intro.md",
         "  peak footprint  417.7 -> 417.6 MiB  -0.024 %  353.7 -> 353.6 MiB   -0.028 %",
         "  peak footprint  1.5 GiB -> 418 MiB     -73 %  1.32 GiB -> 354 MiB     -74 %",
@@ -92,7 +92,7 @@ def test_what_was_not_recorded_is_named_once():
         run_of("bad.md", Outcome.DIED),
         run_of("two.md", Outcome.DIED, "c=2"),
     ]
-    assert render_unrecorded(runs) == ["not recorded, because not every run came to its end: bad.md, two.md [c=2]"]
+    assert render_unrecorded(runs) == ["not recorded, because a run did not finish: bad.md, two.md [c=2]"]
     assert render_unrecorded(runs[:3]) == []
 
 

@@ -42,11 +42,11 @@ def test_the_section_of_the_terminal():
     assert lines[start : start + 7] == [
         "Concurrency",
         "  a.md",
-        "    kernels   time  one by one  peak of one              together  start skew  ended badly",
-        "          1    8 s         8 s      500 MiB               500 MiB           -         none",
-        "          2  9.5 s        16 s      500 MiB   800 MiB to 1000 MiB     0.012 s         none",
-        "          3   12 s        24 s      500 MiB  1.37 GiB to 1.46 GiB         0 s       1 of 3",
-        "    safe concurrency on this platform: 2 (at 3 one of 3 kernels aborted: native crash)",
+        "    kernels   time  in sequence  peak of one            total peak  start skew  not completed",
+        "          1    8 s          8 s      500 MiB               500 MiB           -           none",
+        "          2  9.5 s         16 s      500 MiB   800 MiB to 1000 MiB     0.012 s           none",
+        "          3   12 s         24 s      500 MiB  1.37 GiB to 1.46 GiB         0 s         1 of 3",
+        "    safe concurrency on this platform: 2 (with 3, one of 3 kernels aborted: native crash)",
     ]
 
 
@@ -56,11 +56,11 @@ def test_the_section_of_the_terminal():
         ([ALONE, TWO], "safe concurrency on this platform: 2 or more (no higher number was tried)"),
         (
             [THREE],
-            "safe concurrency on this platform: none that was tried (at 3 one of 3 kernels aborted: native crash)",
+            "safe concurrency on this platform: none of those tried (with 3, one of 3 kernels aborted: native crash)",
         ),
         (
             [ALONE, cohort(aborted(), aborted())],
-            "safe concurrency on this platform: 1 (at 2 two of 2 kernels aborted: native crash)",
+            "safe concurrency on this platform: 1 (with 2, two of 2 kernels aborted: native crash)",
         ),
         (
             [
@@ -71,11 +71,11 @@ def test_the_section_of_the_terminal():
                     kernel(),
                 ),
             ],
-            "safe concurrency on this platform: 2 (at 3 one of 3 kernels failed: Bad)",
+            "safe concurrency on this platform: 2 (with 3, one of 3 kernels failed: Bad)",
         ),
         (
             [TWO, cohort(kernel(), kernel(), kernel(outcome=Outcome.NOT_STARTED))],
-            "safe concurrency on this platform: 2 (at 3 one of 3 kernels did not start)",
+            "safe concurrency on this platform: 2 (with 3, one of 3 kernels did not start)",
         ),
         ([cohort(kernel(), kernel("b.md"), name="mix")], "all 2 kernels completed"),
         ([cohort(kernel(), aborted("b.md"), name="mix")], "one of 2 kernels aborted: native crash"),
@@ -110,7 +110,7 @@ def test_gpus_have_a_column_where_there_are_figures():
     live = Measurement(metric=Metric.GPU_LIVE, value=2 * GIB, method=Method.AGENT)
     kernels = [replace(item, readings={**item.readings, Metric.GPU_LIVE: live}) for item in (kernel(), kernel())]
     (table,) = concurrency_tables([cohort(*kernels)])
-    assert dict(zip(table.titles, table.rows[0], strict=True))["GPU together"] == "2 GiB to 4 GiB live"
+    assert dict(zip(table.titles, table.rows[0], strict=True))["total GPU"] == "2 GiB to 4 GiB live"
 
 
 def test_markdown_and_page_have_it_and_no_lecture_becomes_markup():
@@ -128,8 +128,8 @@ def test_markdown_and_page_have_it_and_no_lecture_becomes_markup():
 def test_as_remarks_each_number_of_kernels_is_one_line():
     assert concurrency_groups([ALONE, TWO])[1] == (
         (
-            "kernels 2, time 9.5 s, one by one 16 s, peak of one 500 MiB, together 800 MiB to 1000 MiB, start skew "
-            "0.012 s, ended badly none"
+            "kernels 2, time 9.5 s, in sequence 16 s, peak of one 500 MiB, total peak 800 MiB to 1000 MiB, start skew "
+            "0.012 s, not completed none"
         ),
         ["a.md"],
     )
@@ -184,6 +184,6 @@ def test_who_ran_beside_stands_behind_each_name_so_that_the_note_stays_one():
         replace(item, verdict=replace(item.verdict, notes=(note,)))
         for item, note in zip((within("a.md"), within("b.md")), notes, strict=True)
     ]
-    assert ("Notes", [(SHARED_MACHINE, ["a.md, beside b.md", "b.md, beside a.md, c.md and 2 more"])]) in remark_groups(
+    assert ("Notes", [(SHARED_MACHINE, ["a.md, with b.md", "b.md, with a.md, c.md and 2 more"])]) in remark_groups(
         entries
     )

@@ -9,7 +9,7 @@ from pytest_lecturecheck.units import GIB
 MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="CPU", core_count=4, ram_bytes=64 * GIB)
 CONTAINED = replace(MACHINE, memory_limit_bytes=4 * GIB, memory_limit_source="container (cgroup v2 memory.max)")
 DECLARED = 24_000_000_000
-CANNOT = "a lecture that needs what is declared cannot pass here"
+CANNOT = "a lecture that needs the declared memory cannot pass here"
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,12 @@ def test_columns_appear_for_all_where_one_lecture_has_the_figures():
     )
     lines = summary(within(), heavy)
     assert lines[:3] == [
-        "lecture                verdict      peak    budget  time  compile         GPU  heaviest cell",
+        "lecture                verdict      peak     limit  time  compile         GPU  heaviest cell",
         "lectures/jax_intro.md  within   1.21 GiB  1.39 GiB  10 s        -           -  3 (line 41)",
         "gpu.md                 within    500 MiB         -   8 s   6.25 s  3 GiB live  1 (line 10)",
     ]
     table = render_markdown([within(), heavy]).split("### Lectures\n\n")[1].split("\n\n")[0].split("\n")
-    assert table[0] == "| lecture | verdict | peak | budget | time | compile | GPU | heaviest cell |"
+    assert table[0] == "| lecture | verdict | peak | limit | time | compile | GPU | heaviest cell |"
     assert table[1] == "|---|---|--:|--:|--:|--:|--:|---|"
     assert {row.count("|") for row in table} == {9}
 
@@ -121,11 +121,12 @@ def test_a_shared_card_names_who_else_held_memory_of_it():
     run = entry_of(devices=(use,), cells=[replace(cell(1, 10, 500), allocators=(allocator,))]).run
     assert device_lines(run) == [
         (
-            "GPU 0 (Tesla T4): >= 11 GiB of 15 GiB by this run, reserved by preallocation, which says nothing about "
-            "need; 3 GiB in use before it; shared, others held up to 4 GiB; busy up to 97 %"
+            "GPU 0 (Tesla T4): >= 11 GiB of 15 GiB used by this run, reserved by preallocation (this says nothing "
+            "about need); 3 GiB in use before it started; shared with other processes, which held up to 4 GiB; "
+            "busy up to 97 %"
         ),
-        "pid 41, running lecture first.md: held 3 GiB, before this run did",
-        "pid 77, foreign: held an amount that is not told",
+        "pid 41, running lecture first.md: held 3 GiB, already before this run",
+        "pid 77, foreign: held an unknown amount",
         "JAX on cuda:0: live 1 GiB, peak live 2 GiB, pool held 11 GiB, limit 11 GiB",
     ]
 
@@ -149,7 +150,7 @@ def test_cold_and_warm_compiling_are_told_apart():
     start = lines.index("Compiler")
     assert lines[start + 1] == (
         "  compiling took 6 s of 8 s (75 %) for 12 programs, 0 read from the persistent cache and 12 written to it in "
-        "the first run; 0.5 s to 0.75 s in the 2 after it, with 24 read from the persistent cache"
+        "the first run; 0.5 s to 0.75 s in the 2 later ones, with 24 read from the persistent cache"
     )
 
 

@@ -114,7 +114,7 @@ def test_recursion_that_the_kernel_spells_out_stays_short():
         "  ----> 3 f(0)",
         "Cell In[5], line 2, in f(n)",
         "  ----> 2     return f(n+1)",
-        "[... the same frame again and again ...]",
+        "[... the same frame repeats ...]",
         "RecursionError: maximum recursion depth exceeded",
     ]
 

@@ -181,7 +181,7 @@ def test_when_it_was_measured():
 
 
 def test_a_page_without_a_machine():
-    assert '<p class="place"></p>' in render_html([replace(within(), run=replace(within().run, machine=None))])
+    assert '<p class="machine"></p>' in render_html([replace(within(), run=replace(within().run, machine=None))])
 
 
 @pytest.mark.parametrize(

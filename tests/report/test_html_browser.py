@@ -160,7 +160,7 @@ def test_kernels_at_once_are_drawn_and_read_together(visit):
     read = browser.evaluate("document.querySelector('.readout').textContent")
     assert ", code cell 2, line 30: all together " in read
     assert [part.rpartition(" ")[0].rpartition(" ")[0] for part in read.partition(": ")[2].split(", ")] == [
-        "all together",
+        "total",
         "kernel 1",
         "kernel 2 (died)",
         "kernel 3",

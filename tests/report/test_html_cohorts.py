@@ -41,7 +41,7 @@ def staged(*timelines, starts=(0.0, 1.0)):
 def test_each_kernel_stands_on_one_clock_and_the_sum_counts_who_is_there():
     (chart,) = lecture_data(staged([(0, 1), (1, 2), (2, 4)], [(0, 1), (2, 3), (3, 8)]))["charts"]
     assert moments(chart) == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert [item["name"] for item in chart["series"]] == ["all together", "kernel 1", "kernel 2"]
+    assert [item["name"] for item in chart["series"]] == ["total", "kernel 1", "kernel 2"]
     assert [values(item) for item in chart["series"]] == [
         [1 * GIB, 3 * GIB, 5 * GIB, 3 * GIB, 8 * GIB],
         [1 * GIB, 2 * GIB, 4 * GIB],
@@ -49,7 +49,7 @@ def test_each_kernel_stands_on_one_clock_and_the_sum_counts_who_is_there():
     ]
     assert [item["values"].index(None) if None in item["values"] else None for item in chart["series"]] == [None, 3, 0]
     assert chart["summary"] == (
-        "Memory of the 2 kernels of a.md [c=2] over 4 s; sampled, at most 8 GiB together, at 4 s"
+        "Memory of the 2 kernels of a.md [c=2] over 4 s; sampled, total at most 8 GiB, after 4 s"
     )
     assert (chart["note"], chart["start"], chart["levels"]) == ("", None, [])
 
@@ -57,7 +57,7 @@ def test_each_kernel_stands_on_one_clock_and_the_sum_counts_who_is_there():
 def test_the_kernel_that_ended_worst_is_named_and_its_cells_are_the_bands():
     data = lecture_data(at_once(3, ends=(2,)))
     (chart,) = data["charts"]
-    assert [item["name"] for item in chart["series"]] == ["all together", "kernel 1", "kernel 2 (died)", "kernel 3"]
+    assert [item["name"] for item in chart["series"]] == ["total", "kernel 1", "kernel 2 (died)", "kernel 3"]
     assert chart["note"] == "The bands are the cells of kernel 2."
     assert (chart["start"], round(chart["stop"], 3)) == (0.2, 5.175)
     assert len(data["bands"]) == 3
@@ -65,9 +65,9 @@ def test_the_kernel_that_ended_worst_is_named_and_its_cells_are_the_bands():
 
 def test_different_lectures_are_named_and_of_many_the_largest_are_drawn():
     (chart,) = lecture_data(at_once(14, lectures=("lectures/a.md", "lectures/b.md")))["charts"]
-    assert chart["note"] == "2 more have no line of their own; they count in the sum."
+    assert chart["note"] == "2 more kernels have no line of their own; they count in the total."
     assert [item["name"] for item in chart["series"]][:3] == [
-        "all together",
+        "total",
         "kernel 3: lectures/a.md",
         "kernel 4: lectures/b.md",
     ]
@@ -81,8 +81,8 @@ def test_what_each_held_of_a_gpu_has_a_chart():
     members = tuple(replace(member, devices=first.devices) for member in run.members)
     entry = at_once(2)
     memory, gpu = lecture_data(replace(entry, run=replace(run, members=members, devices=first.devices)))["charts"]
-    assert memory["title"] == "Memory over time, each kernel and all together"
-    assert gpu["title"] == "Memory held on GPU 0 (Tesla T4) over time, each kernel and all together"
+    assert memory["title"] == "Memory over time, each kernel and total"
+    assert gpu["title"] == "Memory held on GPU 0 (Tesla T4) over time, each kernel and total"
     assert max(values(gpu["series"][0])) == 4 * GIB
     assert gpu["lines"] == [{"name": "device memory", "key": "cap", "bytes": 15 * GIB}]
 

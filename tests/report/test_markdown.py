@@ -104,7 +104,7 @@ def test_failures_come_first_and_their_text_is_whole():
     text = render_markdown([within(), failed()])
     assert text.startswith(
         "## Lecture check\n\n**2 lectures: 1 failed, 1 within; 6 cells run; highest peak 1.21 GiB; "
-        "23.2 s of lectures**\n"
+        "total lecture time 23.2 s**\n"
     )
     assert text.index("### Failures") < text.index("### Lectures") < text.index("### Details")
     assert text.index("<code>lectures/bang.md</code> | **failed**") < text.index("<code>lectures/jax_intro.md</code>")

@@ -96,7 +96,7 @@ def test_each_device_has_its_line():
     first, second = profile_lines(cell(), figures)
     assert first == f"{LAUNCH_LINE}; {OPS}"
     assert second == (
-        f"GPU 1{LAUNCH_LINE[5:]}; {OPS}; the trace holds the first part only, its writer keeps no more events; "
+        f"GPU 1{LAUNCH_LINE[5:]}; {OPS}; the trace is incomplete, because its writer keeps a limited number of events; "
         f"trace: {TRACE}"
     )
 

@@ -15,7 +15,7 @@ from pytest_lecturecheck.model.reported_value import Better, ReportedValue
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.junit_properties import properties
 from pytest_lecturecheck.report.markdown_report import render_markdown
-from pytest_lecturecheck.report.measurement_text import figures_text
+from pytest_lecturecheck.report.measurement_text import reported_text
 from pytest_lecturecheck.report.terminal.budget_diff import render_changes
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.summary import render_summary
@@ -35,22 +35,22 @@ def test_a_failure_shows_figures_limits_and_what_to_do():
         "lectures/sweep.md:30: code cell 2 of 2",
     ]
     assert rest.split("\n\nChanged since")[0] == (
-        "Held against the budget of linux-x86_64-cpu, recorded 2025-11-02 from 2 runs\n"
-        "  metric          measured           limit  verdict       when recorded\n"
+        "Compared with the budget of linux-x86_64-cpu, recorded 2025-11-02 from 2 runs\n"
+        "  metric          measured           limit  verdict       recorded\n"
         "  peak footprint   188 MiB         220 MiB  within        180 to 188 MiB\n"
         "  distance         3.2e-15           1e-12  within        1e-15\n"
         "  efficiency             -        0.8 to 1  not measured  set by hand\n"
         "  speedup           1.21 x  at least 1.5 x  under         1.66 to 1.7 x\n"
         "\n"
-        "How the figures were had\n"
-        "  peak footprint: exact (VmHWM), within 256 KiB; when recorded: sampled\n"
+        "Measurement methods\n"
+        "  peak footprint: exact (VmHWM), within 256 KiB; recorded: sampled\n"
         "  efficiency not measured (the lecture did not report it), at least 0.8 wanted, limit 1\n"
         "  machine: Linux 6.18, x86_64, Example CPU 7763, 4 cores, 16 GiB RAM, no swap, limit 7 GiB by\n"
         "    container (cgroup v2 memory.max)\n"
         "\n"
         "What to do\n"
-        "  if this is meant to be so: change by hand the limit of speedup in the budget file\n"
-        "  linux-x86_64-cpu.toml; recording keeps it"
+        "  If this is intended, edit the limit of speedup in the budget file linux-x86_64-cpu.toml; recording\n"
+        "  keeps limits set by hand."
     )
 
 
@@ -101,7 +101,7 @@ def held(figure, figure_budget, *, has_budget=True):
     ],
 )
 def test_limits_of_figures_have_their_unit(made, text):
-    assert figures_text(made) == text
+    assert reported_text(made) == text
 
 
 def test_limits_have_their_unit_in_tables_of_failures_and_pages():

@@ -169,7 +169,7 @@ def test_nothing_in_common():
         "before: A, linux-x86_64-cpu",
         "after:  B, linux-x86_64-cpu",
         "",
-        "no lecture is known to both sides",
+        "no lecture is in both",
         "",
         "Only before",
         "  a.md",
@@ -274,11 +274,11 @@ def test_any_text_is_harmless(text):
 def test_the_answer_on_time(seconds, answer):
     (entry, *_) = package()
     text = render_readme([replace(entry, seconds=seconds)], platform="here", ended=None)
-    assert TIME_ANSWER + answer + " with the kernels' start, one notebook).\n" in text
+    assert TIME_ANSWER + answer + " including kernel starts, one notebook).\n" in text
 
 
 TIME_ANSWER = "Approximate time needed to reproduce the analyses on the machine below: "
-REST = "The size of the package and of its data comes on top of it."
+REST = "The size of the package and its data is not included."
 
 
 def sentences(entries):
@@ -304,10 +304,10 @@ def written_of(size, method=EXACT):
 @pytest.mark.parametrize(
     ("seconds", "answer"),
     [
-        (0.04, "cannot be told, because not all came to the end (measured: less than 0.1 s"),
-        (9.99, "cannot be told, because not all came to the end (measured: at least 9.9 s with the kernels' start"),
-        (659.0, "**10 minutes or more** (measured: at least 10 min 00 s with the kernels' start"),
-        (15 * 86400.0 + 7199, "**more than 14 days** (measured: at least 15 days 1 h with the kernels' start"),
+        (0.04, "unknown, because not all notebooks ran to the end (measured: less than 0.1 s"),
+        (9.99, "unknown, because not all notebooks ran to the end (measured: at least 9.9 s including kernel starts"),
+        (659.0, "**10 minutes or more** (measured: at least 10 min 00 s including kernel starts"),
+        (15 * 86400.0 + 7199, "**more than 14 days** (measured: at least 15 days 1 h including kernel starts"),
     ],
 )
 def test_the_time_of_what_did_not_come_to_its_end_is_a_lower_bound(seconds, answer):
@@ -321,8 +321,8 @@ def test_only_the_figures_of_the_notebooks_concerned_are_lower_bounds():
     said, _, _, rows = sentences([whole, bad, sampled])
     assert said == (
         "3 notebooks were run with pytest-lecturecheck, each in a fresh kernel, and measured for each cell. The most "
-        "memory measured is that of <code>whole.md</code>: up to 510 MiB. 1 did not come to the end, so that its "
-        "figures are lower bounds: bad.md. Of 1 other only a lower bound of the memory is known (≥ in the table)."
+        "memory measured is that of <code>whole.md</code>: up to 510 MiB. 1 did not run to the end, so its "
+        "values are lower bounds: bad.md. Of 1 other only a lower bound of the memory is known (≥ in the table)."
     )
     assert rows == [
         "| <code>whole.md</code> | ≤ 510 MiB | ≤ 5 s | &#45; | completed |",
@@ -349,13 +349,13 @@ def test_company_is_said_once_and_contradicts_nothing():
         "not measured."
     )
     assert time == (
-        f"{TIME_ANSWER}**less than 10 minutes** (measured: up to 10 s with the kernels' start, the times of all "
-        "notebooks added up; 1 ran beside others, which takes longer)."
+        f"{TIME_ANSWER}**less than 10 minutes** (measured: up to 10 s including kernel starts, the sum over all "
+        "notebooks; 1 ran at the same time as others, which takes longer)."
     )
     assert sentences([alone, made("second.md")])[1].endswith("all notebooks one after the other).")
 
 
-EXPLAINED = "everything that was written, also what was removed or overwritten."
+EXPLAINED = "all data written, including files that were removed or overwritten."
 
 
 @pytest.mark.parametrize(
@@ -369,8 +369,8 @@ EXPLAINED = "everything that was written, also what was removed or overwritten."
         (
             [made(written=written_of(1_000_000), outcome=Outcome.FAILED)],
             (
-                "The notebooks wrote at least 976 KiB to the disk (which of the template's answers holds cannot be "
-                f"told from that): {EXPLAINED}"
+                "The notebooks wrote at least 976 KiB to the disk (this does not decide between the template's "
+                f"answers): {EXPLAINED}"
             ),
         ),
         (
@@ -383,7 +383,7 @@ EXPLAINED = "everything that was written, also what was removed or overwritten."
         ),
         (
             [made(written=written_of(0)), made("b.md")],
-            "What the notebooks write was not measured for all of them, and nothing was seen to be written.",
+            "Disk writes were not measured for all notebooks; no writes were recorded for the others.",
         ),
     ],
 )
@@ -432,6 +432,6 @@ def test_a_notebook_without_figures():
         [replace(entry, run=run, verdict=replace(entry.verdict, failed=False))], platform="here", ended=None
     )
     assert "Memory was not measured." in text
-    assert "What the notebooks write was not measured. The size " in text
+    assert "Disk writes were not measured. The size " in text
     assert "The code was last run on a machine of the class here. No GPU was used.\n" in text
-    assert text.endswith("machine unknown\n\nNothing else was noticed.\n")
+    assert text.endswith("machine unknown\n\nThere were no other findings.\n")

@@ -33,7 +33,7 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.terminal.exceeded import cures
+from pytest_lecturecheck.report.terminal.exceeded import remedies
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_header, render_live
 from pytest_lecturecheck.report.terminal.summary import render_summary, replication_line
@@ -142,7 +142,7 @@ def test_many_cells_show_the_heaviest_and_the_last():
     table = text[text.index("Cells so far") :].split("\n")
     assert table == [
         "Cells so far",
-        "     cell  line  status     peak   raised   wall",
+        "     cell  line  status     peak    added   wall",
         "        5    50  ok      900 MiB  840 MiB  0.1 s",
         "        6    60  ok       66 MiB    6 MiB  0.1 s",
         "       12   120  ok       65 MiB    5 MiB  0.1 s",
@@ -173,7 +173,7 @@ def test_strict_findings_are_named_where_no_cell_failed():
         "strict: shell line '!ls' ended with code 2\n"
         "lectures/jax_intro.md\n"
         "\n"
-        "Noticed in this run, and perhaps the reason\n"
+        "Possibly related findings\n"
         "  code cell 2, line 30: shell line '!ls' ended with code 2"
     )
 
@@ -187,7 +187,7 @@ def test_the_replication_line_says_what_a_report_needs():
         "peak footprint 900 MiB in lectures/gpu/abort.ipynb [gpu-f32], exact (VmHWM), within 256 KiB; "
         "peak swap >= 3 MiB; wall time 5.2 s (cells; 9 s with kernel starts) for 3 lectures; "
         "declared 256 MB (244 MiB) and 2 min; "
-        f"incomplete: 1 lecture did not end well; {MACHINE.text}"
+        f"incomplete: 1 lecture did not run to the end; {MACHINE.text}"
     )
 
 
@@ -196,8 +196,8 @@ def test_a_limit_that_was_declared_is_told_from_the_budget():
     items = (comparison(base.run, Metric.PEAK_FOOTPRINT, VerdictKind.FITS, 9000 * MIB), *base.verdict.comparisons)
     rows = render_failure(replace(base, verdict=replace(base.verdict, comparisons=items)), width=120).split("\n")
     assert rows[6:11] == [
-        "Held against what is declared and the budget of linux-x86_64-cpu, recorded 2025-11-02 from 3 runs",
-        "  metric                    measured     limit  verdict                 when recorded",
+        "Compared with the declared limits and the budget of linux-x86_64-cpu, recorded 2025-11-02 from 3 runs",
+        "  metric                    measured     limit  verdict                 recorded",
         "  peak footprint, declared  7.94 GiB  8.79 GiB  fits                    -",
         "  peak footprint            7.94 GiB  1.39 GiB  6.55 GiB over (+472 %)  1.21 to 1.26 GiB",
         "  wall time                   36.2 s      30 s  6.24 s over (+21 %)     9.1 to 10.2 s",
@@ -210,26 +210,26 @@ def test_no_entries_no_summary():
 
 def test_header():
     assert render_header("linux-x86_64-cpu", MACHINE, "check", "lecture-budgets/linux-x86_64-cpu.toml") == [
-        "lecturecheck: lectures held against lecture-budgets/linux-x86_64-cpu.toml",
+        "lecturecheck: comparing with lecture-budgets/linux-x86_64-cpu.toml",
         f"platform: linux-x86_64-cpu; {MACHINE.text}",
     ]
     assert render_header("g4dn", None, "check", None) == [
-        "lecturecheck: lectures held against nothing (no budget file for g4dn)",
+        "lecturecheck: no budget file for g4dn",
         "platform: g4dn; machine unknown",
     ]
-    assert render_header("g4dn", None, "record", "b/g4dn.toml")[0] == "lecturecheck: lectures recorded to b/g4dn.toml"
+    assert render_header("g4dn", None, "record", "b/g4dn.toml")[0] == "lecturecheck: recording to b/g4dn.toml"
 
 
 @pytest.mark.parametrize(
     ("mode", "budget_file", "line"),
     [
-        ("check", None, "lecturecheck: lectures held against what is declared: 24 GB of memory, 2 h"),
+        ("check", None, "lecturecheck: comparing with the declared 24 GB of memory, 2 h"),
         (
             "check",
             "b/g4dn.toml",
-            "lecturecheck: lectures held against b/g4dn.toml and what is declared: 24 GB of memory, 2 h",
+            "lecturecheck: comparing with b/g4dn.toml and the declared 24 GB of memory, 2 h",
         ),
-        ("record", "b/g4dn.toml", "lecturecheck: lectures recorded to b/g4dn.toml"),
+        ("record", "b/g4dn.toml", "lecturecheck: recording to b/g4dn.toml"),
     ],
 )
 def test_the_header_says_what_is_declared(mode, budget_file, line):
@@ -273,12 +273,12 @@ def test_a_name_of_thirty_columns_is_whole_where_a_column_can_go():
     lecture = f"lectures/{'x' * 18}.md"
     rows = render_summary([within(lecture)], width=76, colour=False)
     assert rows[:2] == [
-        "lecture                         verdict      peak    budget  time",
+        "lecture                         verdict      peak     limit  time",
         f"{lecture}  within   1.21 GiB  1.39 GiB  10 s",
     ]
     rows = render_summary([within(lecture)], width=56, colour=False)
     assert rows[:2] == [
-        "lecture                      verdict      peak    budget",
+        "lecture                      verdict      peak     limit",
         "lectures...xxxxxxxxxxxxx.md  within   1.21 GiB  1.39 GiB",
     ]
 
@@ -297,8 +297,8 @@ def test_what_is_over_is_what_is_marked():
             over,
             [
                 (
-                    "if this is meant to be so: pytest --lecture-record "
-                    "lectures/programming/kesten_processes_in_depth.md, and commit the budget file"
+                    "If this is intended, run pytest --lecture-record "
+                    "lectures/programming/kesten_processes_in_depth.md and commit the budget file."
                 )
             ],
         ),
@@ -306,8 +306,8 @@ def test_what_is_over_is_what_is_marked():
             over_by_time,
             [
                 (
-                    "if this is meant to be so: change by hand the limit of wall time in the budget file "
-                    "linux-x86_64-cpu.toml; recording keeps it"
+                    "If this is intended, edit the limit of wall time in the budget file "
+                    "linux-x86_64-cpu.toml; recording keeps limits set by hand."
                 )
             ],
         ),
@@ -316,7 +316,7 @@ def test_what_is_over_is_what_is_marked():
     ],
 )
 def test_a_limit_that_was_set_by_hand_is_changed_by_hand(make, advice):
-    assert cures(make()) == advice
+    assert remedies(make()) == advice
 
 
 def test_the_record_has_the_source_of_the_cell_that_is_over():
@@ -349,11 +349,11 @@ def test_other_verdicts_take_no_source(make):
 
 @pytest.mark.parametrize(
     ("variant", "how"),
-    [("", "pytest --lecture-record lectures/a.md"), ("c=2", "the same with --lecture-record")],
+    [("", "pytest --lecture-record lectures/a.md"), ("c=2", "the same command with --lecture-record")],
 )
 def test_a_missing_budget_that_fails_says_how_to_record_one(variant, how):
     entry = without_budget("lectures/a.md")
-    advice = f"  {how} on this platform (linux-x86_64-cpu), and commit the budget file"
+    advice = f"  Run {how} on this platform (linux-x86_64-cpu) and commit the budget file."
     strict = replace(entry, run=replace(entry.run, variant=variant), verdict=replace(entry.verdict, failed=True))
     rows = render_failure(strict, width=200).splitlines()
     assert rows[rows.index("What to do") + 1] == advice

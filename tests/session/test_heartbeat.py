@@ -55,7 +55,7 @@ def test_start_progress_and_end_have_a_line_each():
     ("progress", "text"),
     [
         (at(5, 0), "lectures/nuts.md: kernel starts, 5 s"),
-        (at(5, 0, is_ending=True), "lectures/nuts.md: kernel ends, 5 s"),
+        (at(5, 0, is_ending=True), "lectures/nuts.md: kernel stops, 5 s"),
         (
             at(185, 7, now_bytes=GIB, peak_bytes=2 * GIB),
             "lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1 GiB, peak 2 GiB",

@@ -1,4 +1,4 @@
-"""Entries with timelines, and the page of them without what is the same on every page."""
+"""Entries with timelines, and their page without its style and scripts. Run as a script to rewrite the golden page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.verdict import VerdictKind
-from support.made_entries import GIB, MACHINE, MIB, died, failed, over, over_by_time, verdict, within
+from support.made_entries import GIB, GOLDEN, MACHINE, MIB, died, failed, over, over_by_time, verdict, within
 from support.made_records import changed, made_evidence
 
 _SAME_ON_EVERY_PAGE = (
@@ -115,3 +115,7 @@ def structure_of(entries):
     for pattern, left in _SAME_ON_EVERY_PAGE:
         text = pattern.sub(left, text)
     return text
+
+
+if __name__ == "__main__":
+    (GOLDEN / "page.html").write_text(structure_of(pictured()), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the page's script draws: cells and series over time, as plain data that stays small."""
+"""Build what the page's script draws: cells and series over time, as compact plain data."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html.members import cohort_charts
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, line_text, value_text
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, line_text, value_text
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MOST_POINTS: Final = 2000
 _LEAST_POINTS: Final = 200
 _ALL_POINTS: Final = 500_000
-"""Points of all lectures together; more lectures have fewer each, so that the page stays small enough to open."""
+"""Points of all lectures in total: with many lectures each has fewer, so that the page stays small enough to open."""
 _PERMILLE: Final = 1000
-_SEEN_APART: Final = 0.02
+_VISIBLE_DIFFERENCE: Final = 0.02
 
 
 def points_for(lecture_count: int) -> int:
-    """Give how many points a timeline may have on a page of so many lectures."""
+    """Return how many points a timeline may have on a page with this many lectures."""
     return min(_MOST_POINTS, max(_LEAST_POINTS, _ALL_POINTS // max(1, lecture_count)))
 
 
 def lecture_data(entry: Entry, most_points: int = _MOST_POINTS) -> dict[str, Any]:
-    """Give all that the script needs for one lecture, as builtin types."""
+    """Return everything the script needs for one lecture, as builtin types."""
     run = entry.run
     charts = [*_memory_charts(entry, most_points), *_device_charts(run, most_points)]
     return {
@@ -53,7 +53,7 @@ def _cell_rows(entry: Entry) -> dict[str, Any]:
     peak = max((_value(cell, Metric.PEAK_FOOTPRINT) for cell in cells), default=0.0)
     wall = max((_value(cell, Metric.WALL) for cell in cells), default=0.0)
     return {
-        "has_gpu": any(gpu_cell_text(cell) != NO_FIGURE for cell in cells),
+        "has_gpu": any(gpu_cell_text(cell) != NO_VALUE for cell in cells),
         "has_compile": any(_value(cell, Metric.COMPILE) > 0 for cell in cells),
         "rows": [_cell_row(cell, entry.focus, peak, wall) for cell in cells],
     }
@@ -69,7 +69,7 @@ def _cell_row(cell: CellRun, focus: CellRun | None, peak: float, wall: float) ->
         "tone": cell_tone(cell.status),
         "focus": focus is not None and focus.number == cell.number,
         "peak": value_text(cell, Metric.PEAK_FOOTPRINT),
-        "raised": NO_FIGURE if raised is None else format_size(raised),
+        "raised": NO_VALUE if raised is None else format_size(raised),
         "wall": value_text(cell, Metric.WALL),
         "cpu": value_text(cell, Metric.CPU),
         "compile": value_text(cell, Metric.COMPILE),
@@ -85,12 +85,12 @@ def _value(cell: CellRun, metric: Metric) -> float:
 
 
 def _permille(part: float, whole: float) -> int:
-    # What is no part of the whole (a file that was written by hand) must not become too large a number.
+    # In a file that was edited by hand, a part may be larger than the whole.
     return round(_PERMILLE * (max(0.0, min(part, whole)) / whole)) if whole > 0 else 0
 
 
 def _band(cell: CellRun, focus: CellRun | None) -> list[Any]:
-    """Give number, line, start, end (``None``: to the end of the chart), and whether the verdict is about it."""
+    """Return number, line, start, end (``None``: end of the chart), and whether the verdict is about this cell."""
     start, end = cell.started_seconds or 0.0, cell.ended_seconds
     is_focus = focus is not None and focus.number == cell.number
     return [
@@ -112,7 +112,7 @@ def _memory_charts(entry: Entry, most_points: int) -> Iterator[dict[str, Any]]:
         return
     has_footprint = any(sample.footprint_bytes is not None for sample in samples)
     series = [series_of("footprint", "footprint", [sample.footprint_bytes for sample in samples])]
-    # Of a kernel that is alone and not swapped out, resident size and footprint are one line.
+    # For a single kernel without swap, resident size and footprint are the same line.
     if not has_footprint or _differ(samples):
         series.append(series_of("RSS of the kernel", "rss", [sample.rss_bytes for sample in samples]))
     for name, key, values in (
@@ -161,7 +161,7 @@ def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:
         name = one_line(use.device.label)
         yield {
             "title": f"{name} over time",
-            "summary": f"Memory of {name} over {format_duration(samples[-1].seconds)}; by this run {use.used.text}",
+            "summary": f"Memory of {name} over {format_duration(samples[-1].seconds)}; this run: {use.used.text}",
             "time": deltas([milliseconds(sample.seconds) for sample in samples]),
             "series": [item for item in series if item is not None],
             "levels": [level for level in levels if any(value is not None for value in level["values"])],
@@ -170,7 +170,7 @@ def _device_charts(run: Run, most_points: int) -> Iterator[dict[str, Any]]:
 
 
 def _allocated(run: Run, position: int, what: str, cell: CellRun) -> int | None:
-    """Give what the allocators of a cell say of the device at ``position`` among those of the run."""
+    """Return what a cell's allocators report for the device at ``position`` among those of the run."""
     sizes = [
         _allocator_bytes(item, what)
         for item in cell.allocators
@@ -187,10 +187,10 @@ def _allocator_bytes(item: AllocatorUsage, what: str) -> int | None:
 
 
 def _differ(samples: Sequence[MemorySample]) -> bool:
-    """Tell whether resident size and footprint are so far apart that two lines can be told from one."""
+    """Return True if resident size and footprint differ enough to be drawn as two lines."""
     pairs = [(item.footprint_bytes, item.rss_bytes) for item in samples]
     apart = [abs(footprint - rss) for footprint, rss in pairs if footprint is not None and rss is not None]
-    return max(apart, default=0) > _SEEN_APART * max(item.level_bytes for item in samples)
+    return max(apart, default=0) > _VISIBLE_DIFFERENCE * max(item.level_bytes for item in samples)
 
 
 def _peak_bytes(cell: CellRun, metric: Metric) -> int | None:

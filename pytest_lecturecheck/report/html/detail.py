@@ -1,4 +1,4 @@
-"""All that is said about one lecture: how it ended, what it was held against, what was noticed, and where it ran."""
+"""Collect what the page shows about one lecture: its end, comparisons, findings, measurements and environment."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pytest_lecturecheck.model.reported_value import format_figure
 from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, changes_since_recording, limit_unit, method_text
-from pytest_lecturecheck.report.terminal.exceeded import comparison_title, cures, over_text, seen_range
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, changes_since_recording, limit_unit, method_text
+from pytest_lecturecheck.report.terminal.exceeded import comparison_title, over_text, recorded_range, remedies
 from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, VerdictKind
@@ -44,15 +44,15 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceHolding:
-    """One thing that was held against a limit."""
+class ComparedValue:
+    """One value that was compared with a limit."""
 
     name: str
     measured: str
     limit: str
     kind: str
     tone: str
-    seen: str
+    recorded: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,32 +61,32 @@ class Detail:
     One lecture.
 
     Attributes:
-        place: where to look (``lectures/intro.md:41``).
-        cell: which cell the verdict is about, or an empty string.
+        location: where to look (``lectures/intro.md:41``).
+        cell: the cell that the verdict is about, or an empty string.
         source: source of that cell, with the failing line marked.
-        evidence: what the diagnosis rests on.
+        evidence: the evidence for the diagnosis.
         advice: what to do.
-        held_title: what the run was held against, and when that was recorded.
-        blocks: traceback, stack, last words, output.
-        held: everything that was held against a limit.
-        figures: every measurement of the lecture with how it was had.
-        reported: what the lecture reported of itself.
+        compared_title: what the run was compared with, and when that was recorded.
+        blocks: traceback, stack, end of stderr, output.
+        compared: every value that was compared with a limit.
+        measurements: name, value and method of every measurement.
+        reported: the values that the lecture reported.
         devices: one line for each GPU and allocator.
-        findings: what was noticed, with its place.
+        findings: kind, message and location of each finding.
         notes: context.
         changes: what changed since the budget was recorded.
         facts: where and with what it ran.
     """
 
-    place: str
+    location: str
     cell: str
     source: tuple[SourceLine, ...]
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
-    held_title: str
+    compared_title: str
     blocks: tuple[DetailBlock, ...]
-    held: tuple[DeviceHolding, ...]
-    figures: tuple[tuple[str, str, str], ...]
+    compared: tuple[ComparedValue, ...]
+    measurements: tuple[tuple[str, str, str], ...]
     reported: tuple[str, ...]
     devices: tuple[str, ...]
     findings: tuple[tuple[str, str, str], ...]
@@ -96,19 +96,19 @@ class Detail:
 
 
 def detail_of(entry: Entry) -> Detail:
-    """Collect what the page says about one lecture; all of it is harmless text."""
+    """Collect what the page shows about one lecture, as safe text."""
     run, cause = entry.run, entry.verdict.cause
     return Detail(
-        place=entry.location,
+        location=entry.location,
         cell=_cell_text(entry),
         source=tuple(_source(entry)),
         evidence=_texts(cause.evidence) if cause is not None else (),
-        advice=(*(_texts(cause.advice) if cause is not None else ()), *cures(entry)),
-        held_title=comparison_title(entry),
+        advice=(*(_texts(cause.advice) if cause is not None else ()), *remedies(entry)),
+        compared_title=comparison_title(entry),
         blocks=tuple(_blocks(entry)),
-        held=tuple(_held(entry)),
-        figures=tuple(_figures(entry)),
-        reported=tuple(one_line(figure.text) for figure in run.figures.values()),
+        compared=tuple(_compared(entry)),
+        measurements=tuple(_measurements(entry)),
+        reported=tuple(one_line(value.text) for value in run.figures.values()),
         devices=tuple(device_lines(run)),
         findings=tuple((str(item.kind), one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
         notes=_texts(entry.verdict.notes),
@@ -160,8 +160,8 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
         yield DetailBlock(title="Traceback (condensed)", text="\n".join(condense_traceback(error.traceback)))
     if evidence is not None:
         for title, lines in (
-            ("Python stack when the time was up", evidence.timeout.stack),
-            ("Last words of the kernel (stderr)", evidence.exit.stderr_tail),
+            ("Python stack at the timeout", evidence.timeout.stack),
+            ("End of the kernel's stderr", evidence.exit.stderr_tail),
             ("Log of the operating system", evidence.memory.kernel_log),
         ):
             if any(line.strip() for line in lines):
@@ -171,69 +171,69 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
         yield DetailBlock(title=f"Output of code cell {shown.number}", text=_block_text(shown.output_extract))
 
 
-# -- figures ----------------------------------------------------------------------------------------------------------
+# -- measurements -----------------------------------------------------------------------------------------------------
 
 
-def _held(entry: Entry) -> Iterator[DeviceHolding]:
+def _compared(entry: Entry) -> Iterator[ComparedValue]:
     for item in entry.verdict.comparisons:
-        yield _held_metric(entry, item)
+        yield _compared_metric(entry, item)
     for figure in entry.verdict.figures:
-        yield _held_figure(figure, limit_unit(entry, figure))
+        yield _compared_report(figure, limit_unit(entry, figure))
 
 
-def _held_metric(entry: Entry, item: Comparison) -> DeviceHolding:
+def _compared_metric(entry: Entry, item: Comparison) -> ComparedValue:
     metric, measured, limit = item.metric, item.measured, item.limit
-    shown, shown_limit = measured.text if measured is not None else NO_FIGURE, NO_FIGURE
+    shown, shown_limit = measured.text if measured is not None else NO_VALUE, NO_VALUE
     if limit is not None:
         shown_limit = metric.format_value(limit)
     if measured is not None and limit is not None and measured.value > limit:
         shown, shown_limit = metric.format_values_apart(measured.value, limit)
         shown = f">= {shown}" if measured.method.is_lower_bound else shown
     found = entry.budget.metrics.get(metric) if entry.budget is not None else None
-    seen = seen_range(metric, found.seen) if found is not None and found.seen else NO_FIGURE
-    return DeviceHolding(
+    recorded = recorded_range(metric, found.seen) if found is not None and found.seen else NO_VALUE
+    return ComparedValue(
         name=metric.label,
         measured=shown,
         limit=shown_limit,
         kind=over_text(item),
-        tone=_held_tone(item.kind),
-        seen=seen,
+        tone=_comparison_tone(item.kind),
+        recorded=recorded,
     )
 
 
-def _held_figure(item: ReportedValueComparison, unit: str) -> DeviceHolding:
+def _compared_report(item: ReportedValueComparison, unit: str) -> ComparedValue:
     limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least, unit)}"]
     limits += [] if item.limit is None else [f"at most {format_figure(item.limit, unit)}"]
-    measured = NO_FIGURE if item.figure is None else format_figure(item.figure.value, item.figure.unit)
-    return DeviceHolding(
+    measured = NO_VALUE if item.figure is None else format_figure(item.figure.value, item.figure.unit)
+    return ComparedValue(
         name=one_line(item.name),
         measured=one_line(measured),
         limit=one_line(", ".join(limits)),
         kind=item.kind.value,
-        tone=_held_tone(item.kind),
-        seen=NO_FIGURE,
+        tone=_comparison_tone(item.kind),
+        recorded=NO_VALUE,
     )
 
 
-def _held_tone(kind: VerdictKind) -> str:
+def _comparison_tone(kind: VerdictKind) -> str:
     if kind.exceeds_limit:
         return "bad"
     return "good" if kind in {VerdictKind.WITHIN, VerdictKind.FITS} else "warn"
 
 
-def _figures(entry: Entry) -> Iterator[tuple[str, str, str]]:
+def _measurements(entry: Entry) -> Iterator[tuple[str, str, str]]:
     for metric, reading in entry.run.readings.items():
         if isinstance(reading, Measurement):
             yield metric.label, reading.text, method_text(reading)
         elif isinstance(reading, Unavailable):
-            yield metric.label, NO_FIGURE, one_line(f"not measured: {reading.reason}")
+            yield metric.label, NO_VALUE, one_line(f"not measured: {reading.reason}")
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------
 
 
 def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Say where and with what the lecture ran; what is not known is left out."""
+    """Yield where and with what the lecture ran; unknown facts are left out."""
     run = entry.run
     machine, software = run.machine, run.software
     facts = [
@@ -276,7 +276,7 @@ def _end_facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
         when = f", read {format_duration(age)} before the end was noticed" if age is not None else ""
         yield "Last footprint", f"{format_size(evidence.memory.last_footprint_bytes)}{when}"
     if evidence.memory.available_bytes is not None:
-        yield "Memory available then", format_size(evidence.memory.available_bytes)
+        yield "Memory available at the end", format_size(evidence.memory.available_bytes)
     for kill in evidence.memory.oom_kills:
         limit = f", limit {format_size(kill.limit_bytes)}" if kill.limit_bytes is not None else ""
         yield "OOM kills counted", f"{kill.scope}: {kill.before} to {kill.after}{limit} {kill.where}"

@@ -1,4 +1,4 @@
-"""Charts of kernels that ran at once: what each held, and all together, over one clock."""
+"""Build charts of concurrent kernels: the memory of each and their total, on one clock."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _MOST_LINES: Final = 12
-"""So many kernels have a line of their own; the others count in the sum."""
+"""Most kernels with lines of their own; the others count in the total only."""
 _COLOURS: Final = 6
-"""So many colours the page's style has for kernels; further kernels are dashed."""
+"""Colours for kernels in the page's style; further kernels get dashed lines."""
 _DASHES: Final = ((), (6, 3), (2, 3))
 _LEAST_MOMENTS: Final = 50
 
@@ -28,13 +28,13 @@ _Steps: TypeAlias = list[tuple[float, int]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kernel:
     """
-    A kernel as it is drawn.
+    One kernel of a chart.
 
     Attributes:
-        number: 1-based, among those of the cohort.
+        number: its 1-based number in the cohort.
         run: its run.
-        start_seconds: when its run began, on the clock of the chart.
-        steps: what it held from when on, on that clock.
+        start_seconds: when its run began, on the chart's clock.
+        steps: times on that clock, each with the memory held from then on.
     """
 
     number: int
@@ -44,13 +44,13 @@ class _Kernel:
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """Put first whom to draw where not all can be: those that ended badly, then the largest."""
+        """Sort key that puts first the kernels to draw: those that ended badly, then the largest."""
         return self.run.outcome is Outcome.COMPLETED, -max(size for _, size in self.steps), self.number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """What each kernel holds from a moment on; ``None`` before its first sample and after its last."""
+    """The memory of each kernel from a moment on; ``None`` before its first and after its last sample."""
 
     seconds: float
     parts_bytes: tuple[int | None, ...]
@@ -62,9 +62,9 @@ class _Moment:
 
 def cohort_charts(entry: Entry, most_points: int) -> list[dict[str, Any]]:
     """
-    Give the charts of a cohort: memory, then one for each GPU of which is known what each kernel held.
+    Return the charts of a cohort: memory, then one for each GPU with known memory per kernel.
 
-    A kernel that came to no cell is in none: nothing ties its clock to the others'.
+    A kernel that reached no cell is left out, because its clock cannot be aligned with the others.
     """
     cap = [line_at("limit", "limit", entry.limit_bytes), line_at("cap", "cap", entry.run.conditions.cap_bytes)]
     charts = [_chart(entry, "Memory", _held, cap, most_points)]
@@ -96,12 +96,12 @@ def _chart(
     kernels = _on_one_clock(entry.run, steps_of)
     by_rank = sorted(range(len(kernels)), key=lambda place: kernels[place].rank)
     shown = sorted(by_rank[:_MOST_LINES])
-    # As many numbers as the chart of a single kernel has, whatever the number of kernels.
+    # The chart has as many numbers as one of a single kernel, whatever the number of kernels.
     most = max(_LEAST_MOMENTS, 2 * most_points // (1 + len(shown)))
     moments = thin(_moments(kernels), most, lambda moment: moment.sum_bytes)
     if len(moments) < 2:  # noqa: PLR2004 - a line needs two points
         return None
-    series = [series_of("all together", "footprint", [moment.sum_bytes for moment in moments])]
+    series = [series_of("total", "footprint", [moment.sum_bytes for moment in moments])]
     for position, place in enumerate(shown):
         kernel = kernels[place]
         values = [moment.parts_bytes[place] for moment in moments]
@@ -109,7 +109,7 @@ def _chart(
         series.append(line and {**line, "paint": f"kernel-{position % _COLOURS + 1}", "dash": _dash(position)})
     speaker = next((kernel for kernel in kernels if entry.run.cells and kernel.run is entry.run.speaker), None)
     return {
-        "title": f"{name} over time, each kernel and all together",
+        "title": f"{name} over time, each kernel and total",
         "note": " ".join(_notes(len(kernels) - len(shown), speaker)),
         "summary": _summary(entry.run, name, moments),
         "time": deltas([milliseconds(moment.seconds) for moment in moments]),
@@ -125,7 +125,7 @@ def _notes(left_out: int, speaker: _Kernel | None) -> Iterator[str]:
     if speaker is not None:
         yield f"The bands are the cells of kernel {speaker.number}."
     if left_out:
-        yield f"{left_out} more have no line of their own; they count in the sum."
+        yield f"{left_out} more kernels have no line of their own; they count in the total."
 
 
 def _dash(position: int) -> list[int]:
@@ -133,7 +133,7 @@ def _dash(position: int) -> list[int]:
 
 
 def _on_one_clock(run: Run, steps_of: Callable[[Run], _Steps]) -> list[_Kernel]:
-    """Put the kernels on one clock, by the starts of their first cells; it begins with the first sample."""
+    """Align the kernels on one clock by the starts of their first cells; it begins with the first sample."""
     found = []
     for number, member in enumerate(run.members, start=1):
         first = next((cell.started_seconds for cell in member.cells if cell.started_seconds is not None), None)
@@ -153,7 +153,7 @@ def _on_one_clock(run: Run, steps_of: Callable[[Run], _Steps]) -> list[_Kernel]:
 
 
 def _moments(kernels: Sequence[_Kernel]) -> list[_Moment]:
-    """Give what each holds at every moment at which one was looked at; between two looks the first holds."""
+    """Return the memory of all kernels at every sample of any of them; each keeps its value between two samples."""
     events = sorted(
         ((at, place, size) for place, kernel in enumerate(kernels) for at, size in kernel.steps),
         key=lambda event: event[0],
@@ -180,6 +180,6 @@ def _summary(run: Run, name: str, moments: Sequence[_Moment]) -> str:
     highest = max(moments, key=lambda moment: moment.sum_bytes)
     return (
         f"{name} of the {len(run.members)} kernels of {one_line(run.title)} over "
-        f"{format_duration(moments[-1].seconds)}; sampled, at most {format_size(highest.sum_bytes)} together, at "
+        f"{format_duration(moments[-1].seconds)}; sampled, total at most {format_size(highest.sum_bytes)}, after "
         f"{format_duration(highest.seconds)}"
     )

@@ -1,4 +1,4 @@
-"""The top of the page: what came out, what was heaviest and slowest, and one row for each lecture."""
+"""Collect the top of the page: the outcome, the heaviest and slowest lectures, and one row for each lecture."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pytest_lecturecheck.units import format_duration, format_size
 from pytest_lecturecheck.verdict import VerdictKind
 
 BAR: Final = 1000
-"""Width of a bar, in its own units."""
+"""Full width of a bar, in its own units."""
 _LIMIT_AT: Final = 750
-"""Where a bar has its limit, so that there is room to show what is over it."""
+"""Position of the limit on a bar, which leaves space for values over it."""
 _RANKED: Final = 5
-_PLACES: Final = 10
+_LOCATIONS: Final = 10
 _REMARKS: Final = 40
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar: how far it is filled, where its limit stands (``None``: it has none), and how it looks."""
+    """A bar: its fill, the position of its limit (``None`` if there is none), and its tone."""
 
     fill: int
     limit: int | None
@@ -49,19 +49,19 @@ class Row:
     One lecture in the list.
 
     Attributes:
-        number: its 1-based place in the session; names its anchor.
+        number: its 1-based position in the session, used in its anchor.
         name: the lecture.
-        kind: the verdict's word.
-        tone: how it looks.
+        kind: the verdict.
+        tone: style class.
         headline: the verdict in one line.
         peak: peak footprint.
-        limit: the limit it is held against.
-        bar: both as a bar, or ``None`` where nothing was measured.
+        limit: the limit it is compared with.
+        bar: both as a bar, or ``None`` if one is missing.
         is_peak_over: whether the peak is over a limit.
         time: wall time.
         time_limit: the limit that the wall time is over, or an empty string.
         cell: heaviest cell.
-        order: what it can be sorted by: failing first (0 or 1), peak, seconds, share of the limit.
+        order: sort keys: failing first (0 or 1), peak, seconds, share of the limit.
     """
 
     number: int
@@ -94,22 +94,22 @@ class Remark:
     """A note or finding that one or more lectures share."""
 
     message: str
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """
-    All of the page above the lectures.
+    Everything on the page except the details of lectures.
 
     Attributes:
         sentence: the outcome in one sentence.
-        tone: how it looks.
+        tone: style class.
         counts: the session in one line.
-        place: platform and machine.
+        machine: platform and machine.
         started: when the first run started, or an empty string.
-        verdicts: word, tone and number of lectures of each verdict, failing ones first.
+        verdicts: name, tone and number of lectures of each verdict, failing ones first.
         heaviest: the lectures with the highest peaks.
         slowest: the lectures that took longest.
         rows: all lectures, failing ones first.
@@ -120,7 +120,7 @@ class Overview:
     sentence: str
     tone: str
     counts: str
-    place: str
+    machine: str
     started: str
     verdicts: tuple[tuple[str, str, int], ...]
     heaviest: tuple[Ranked, ...]
@@ -131,13 +131,13 @@ class Overview:
 
     @property
     def started_text(self) -> str:
-        """Print the start as people read it (``2026-11-29 18:30 UTC``)."""
+        """Return the start as text (``2026-11-29 18:30 UTC``)."""
         moment, _, zone = self.started.partition("+")
         return f"{moment[:16].replace('T', ' ')}{' UTC' if zone == '00:00' else ''}"
 
 
 def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | None) -> Overview:
-    """Work out the overview of a session."""
+    """Return the overview of a session."""
     failed = sum(entry.verdict.failed for entry in entries)
     rows = [_row(number, entry) for number, entry in enumerate(entries, start=1)]
     is_declared = any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons)
@@ -146,7 +146,7 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
         sentence=_sentence(entries, failed),
         tone="bad" if failed else "good",
         counts=count_text(entries) if entries else "",
-        place=one_line(", ".join(part for part in parts if part)),
+        machine=one_line(", ".join(part for part in parts if part)),
         started=min(
             (entry.run.launch.started for entry in entries if entry.run.launch.started and entry.was_run), default=""
         ),
@@ -198,12 +198,12 @@ def _peak(entry: Entry) -> float:
 
 
 def _budget_bar(entry: Entry) -> Bar | None:
-    """Make the bar of what was seen against its limit; without a limit there is nothing to be seen against."""
+    """Return a bar of the peak and its limit, or ``None`` without either."""
     found, limit = entry.run.measured(Metric.PEAK_FOOTPRINT), entry.limit_bytes
     if found is None or not limit:
         return None
     if found.value > limit:
-        # Far over its limit, the whole bar is what was seen; the part within the limit shows how little that is.
+        # Far over the limit, the peak fills the whole bar, and the part within the limit shows how small that is.
         scale = max(limit / _LIMIT_AT, found.value / BAR)
         return Bar(fill=round(found.value / scale), limit=round(limit / scale), tone="over")
     return Bar(fill=round(_LIMIT_AT * found.value / limit), limit=_LIMIT_AT, tone="within")
@@ -238,8 +238,8 @@ def _remarks(entries: Sequence[Entry]) -> list[tuple[str, tuple[Remark, ...], in
     more = [("Concurrency", concurrency)] if concurrency else []
     for heading, groups in (*remark_groups(entries), *more):
         shown = tuple(
-            Remark(message=message, places=tuple(places[:_PLACES]), more=max(0, len(places) - _PLACES))
-            for message, places in groups[:_REMARKS]
+            Remark(message=message, locations=tuple(locations[:_LOCATIONS]), more=max(0, len(locations) - _LOCATIONS))
+            for message, locations in groups[:_REMARKS]
         )
         remarks.append((heading, shown, max(0, len(groups) - _REMARKS)))
     return remarks

@@ -1,8 +1,8 @@
 """
-How series over time are packed for the page's script.
+Pack series over time for the page's script.
 
-Times are in milliseconds and values in a unit that suits the chart, both as differences from the one before: a number
-of two or three digits for each point.
+Times are in milliseconds and values in a unit that suits the chart. Both are stored as differences from the previous
+one, which takes two or three digits for each point.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _STEPS: Final = 1 << 14
 
 
 def line_at(name: str, key: str, value: float | None) -> dict[str, Any] | None:
-    """Give a level that holds for the whole chart; ``None`` where there is none."""
+    """Return a horizontal line of a chart, or ``None`` if there is no value."""
     return None if value is None or not math.isfinite(value) else {"name": name, "key": key, "bytes": round(value)}
 
 
 def series_of(name: str, key: str, values: Sequence[int | None]) -> dict[str, Any] | None:
-    """Give one line of a chart; ``None`` where nothing of it is known."""
+    """Return one series of a chart, or ``None`` if all its values are unknown."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -34,7 +34,7 @@ def series_of(name: str, key: str, values: Sequence[int | None]) -> dict[str, An
 
 
 def deltas(values: Sequence[int | None]) -> list[int | None]:
-    """Give each value as the difference from the known one before it; the first is itself."""
+    """Return each value as the difference from the previous known one; the first is unchanged."""
     before, found = 0, []
     for value in values:
         found.append(None if value is None else value - before)
@@ -43,5 +43,5 @@ def deltas(values: Sequence[int | None]) -> list[int | None]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Give a time as the page has it."""
+    """Return a time in whole milliseconds, the unit of the page."""
     return round(seconds * 1000)

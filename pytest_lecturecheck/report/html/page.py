@@ -1,8 +1,8 @@
 """
-Put the page together: template, style, scripts, data, and the policy that keeps everything else out.
+Assemble the page: template, style, scripts, data, and the policy that keeps everything else out.
 
-Jinja2 escapes whatever comes from lectures; what the scripts need is data in blocks that are never executed. The policy
-names the style and the two scripts by their hashes, so that nothing else on the page can run or be loaded.
+Jinja2 escapes everything that comes from lectures, and the scripts read their data from blocks that are never executed.
+The policy names the style and the two scripts by their hashes, so that nothing else on the page can run or be loaded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOTHING: Final = (
     "img-src 'none'",
     "object-src 'none'",
 )
-# What could end a script block or begin a comment in it. U+2028 and U+2029 are escaped by the ASCII form already.
+# Characters that could end a script block or begin a comment in it. ASCII output already escapes U+2028 and U+2029.
 _DATA_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
@@ -48,7 +48,7 @@ def render_html(
         entries: the session's entries, in the order of the session.
         title: heading of the page.
         platform: platform label.
-        machine: the machine, or ``None`` where it is not known.
+        machine: the machine, or ``None`` if it is unknown.
     """
     style, scripts = _style(), _scripts()
     most_points = points_for(len(entries))
@@ -68,7 +68,7 @@ def render_html(
 
 
 def content_policy(style: str, scripts: Sequence[str]) -> str:
-    """Give the content security policy of a page with this one style block and these script blocks."""
+    """Return the content security policy of a page with this one style block and these script blocks."""
     script_hashes = " ".join(_hash_source(script) for script in scripts)
     return "; ".join((*_NOTHING, f"script-src {script_hashes}", f"style-src {_hash_source(style)}"))
 
@@ -80,15 +80,15 @@ def _hash_source(text: str) -> str:
 
 def data_block(value: Any) -> Markup:
     """
-    Give a value as the content of a ``<script type="application/json">`` that it cannot leave.
+    Return a value as the content of a ``<script type="application/json">`` that it cannot leave.
 
     Raises:
-        ValueError: the value holds NaN or an infinite number, which JSON does not know.
+        ValueError: the value holds NaN or an infinite number, which JSON does not allow.
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character, escaped in _DATA_ESCAPES.items():
         text = text.replace(character, escaped)
-    return Markup(text)  # noqa: S704 - nothing that HTML could act on is left in it
+    return Markup(text)  # noqa: S704 - it holds nothing that HTML could act on
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Words for how a thing looks: the page's style knows each as a class, and says it by more than a colour."""
+"""Map verdicts and statuses to style classes of the page, which differ by more than their colour."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIM_CELLS: Final = frozenset({CellStatus.SKIPPED, CellStatus.EMPTY, CellStatus.
 
 
 def verdict_tone(verdict: Verdict) -> str:
-    """Give the tone of a verdict: what fails is bad, whatever its word is."""
+    """Return the tone of a verdict; a failing one is bad whatever its kind."""
     if verdict.failed:
         return BAD
     if verdict.kind in _GOOD:
@@ -28,7 +28,7 @@ def verdict_tone(verdict: Verdict) -> str:
 
 
 def cell_tone(status: CellStatus) -> str:
-    """Give the tone of a cell's status."""
+    """Return the tone of a cell's status."""
     if status in _BAD_CELLS:
         return BAD
     if status is CellStatus.ALLOWED_ERROR:

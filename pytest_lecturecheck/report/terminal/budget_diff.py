@@ -1,4 +1,4 @@
-"""What ``--lecture-record`` changes in a budget file, for the person who reviews it."""
+"""Render what ``--lecture-record`` changes in a budget file, for the person who reviews it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_lecturecheck.budget.recording import BudgetChange, Change
 from pytest_lecturecheck.budget.reported_value_recording import ReportedValueChange
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, join_figures, plural
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, join_values, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import fit_middle, wrap
@@ -23,16 +23,16 @@ _COLUMNS: Final = (
     Column(title="metric", shrink_to=8),
     Column(title="limit"),
     Column(title="change", right=True),
-    Column(title="highest seen", optional=True),
+    Column(title="highest measured", optional=True),
     Column(title="change", right=True, optional=True),
 )
 
 
 def render_changes(changes: Sequence[Change], *, width: int = 80, colour: bool = False) -> list[str]:
     """
-    Render what recording changes: old and new limit and highest figure for each metric, then what needs a look.
+    Render what recording changes: for each metric the limit and the highest value, then what needs attention.
 
-    What differs by noise only is counted, not listed.
+    Changes within the noise are counted, not listed.
 
     Args:
         changes: the changes, lecture by lecture.
@@ -44,24 +44,24 @@ def render_changes(changes: Sequence[Change], *, width: int = 80, colour: bool =
     paint = Paint(colour=colour)
     metrics = [change for change in changes if isinstance(change, BudgetChange)]
     listed = [change for change in metrics if not change.is_untouched]
-    figures = [change for change in changes if isinstance(change, ReportedValueChange) and not change.is_untouched]
+    reported = [change for change in changes if isinstance(change, ReportedValueChange) and not change.is_untouched]
     lines = []
     if listed:
         heading, *rows = render_table(
             _COLUMNS, [_row(change) for change in listed], width=width, paint=paint, indent=_INDENT
         )
         lines = [heading, *_grouped(listed, rows, width, paint), ""]
-    if figures:
-        lines += [*_figure_lines(figures, width, paint), ""]
+    if reported:
+        lines += [*_reported_lines(reported, width, paint), ""]
     return lines + wrap(_count_text(metrics) or "no limit changed", width)
 
 
 def render_unrecorded(runs: Sequence[Run], *, width: int = 80) -> list[str]:
     """
-    Name what has no new budget because a run of it did not come to its end; what was skipped is not among it.
+    Name the lectures without a new budget because one of their runs did not finish; skipped ones are left out.
 
     Args:
-        runs: what was run to be recorded.
+        runs: the runs of the recording session.
         width: columns of the terminal.
     """
     bad = (run for run in runs if run.outcome not in _NOT_BAD)
@@ -70,11 +70,11 @@ def render_unrecorded(runs: Sequence[Run], *, width: int = 80) -> list[str]:
         return []
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     listed = one_line(", ".join(names[:_NAMED])) + more
-    return wrap(f"not recorded, because not every run came to its end: {listed}", width)
+    return wrap(f"not recorded, because a run did not finish: {listed}", width)
 
 
-def _figure_lines(changes: Sequence[ReportedValueChange], width: int, paint: Paint) -> Iterator[str]:
-    """Give a line for each figure that a lecture reports, below the lecture's name; a warning has a line of its own."""
+def _reported_lines(changes: Sequence[ReportedValueChange], width: int, paint: Paint) -> Iterator[str]:
+    """Yield a line for each reported value below its lecture's name; warnings have lines of their own."""
     yield paint(Tone.DIM, f"{_INDENT}reported by the lectures")
     name = None
     for change in changes:
@@ -89,7 +89,7 @@ def _figure_lines(changes: Sequence[ReportedValueChange], width: int, paint: Pai
 
 
 def _grouped(changes: Sequence[BudgetChange], rows: Sequence[str], width: int, paint: Paint) -> Iterator[str]:
-    """Put each lecture's name in front of its rows, and each warning below its row."""
+    """Yield each lecture's name before its rows, and each warning below its row."""
     name = None
     for change, row in zip(changes, rows, strict=True):
         if name != _name(change):
@@ -105,26 +105,28 @@ def _name(change: Change) -> str:
 
 
 def _row(change: BudgetChange) -> tuple[Field, ...]:
-    limit, limit_change, tone = _step(change.metric, change.old_limit, change.new_limit)
-    seen, seen_change, _ = _step(change.metric, max(change.old_seen, default=None), max(change.new_seen, default=None))
+    limit, limit_change, tone = _change_of(change.metric, change.old_limit, change.new_limit)
+    seen, seen_change, _ = _change_of(
+        change.metric, max(change.old_seen, default=None), max(change.new_seen, default=None)
+    )
     if change.kept_by_hand:
-        limit_change, tone = "kept by hand", Tone.WARN
+        limit_change, tone = "set by hand", Tone.WARN
     if change.is_unmeasured:
         seen_change = "not measured"
     return Field(change.metric.label), Field(limit), Field(limit_change, tone), Field(seen), Field(seen_change)
 
 
-def _step(metric: Metric, old: float | None, new: float | None) -> tuple[str, str, Tone]:
-    """Print ``old -> new`` and the relative change; figures that differ never look equal."""
+def _change_of(metric: Metric, old: float | None, new: float | None) -> tuple[str, str, Tone]:
+    """Return ``old -> new``, the relative change and its tone; values that differ never look equal."""
     if old is None:
-        return (NO_FIGURE, "", Tone.PLAIN) if new is None else (metric.format_value(new), "new", Tone.PLAIN)
+        return (NO_VALUE, "", Tone.PLAIN) if new is None else (metric.format_value(new), "new", Tone.PLAIN)
     if new is None:
         return metric.format_value(old), "removed", Tone.WARN
     if old == new:
         return metric.format_value(new), "same", Tone.DIM
     shown_old, shown_new = metric.format_values_apart(old, new)
-    share = format_fraction((new - old) / old) if old else NO_FIGURE
-    return join_figures(shown_old, shown_new, " -> "), share, Tone.WARN if new > old else Tone.GOOD
+    share = format_fraction((new - old) / old) if old else NO_VALUE
+    return join_values(shown_old, shown_new, " -> "), share, Tone.WARN if new > old else Tone.GOOD
 
 
 def _warnings(change: BudgetChange) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _warnings(change: BudgetChange) -> Iterator[str]:
         return
     if change.disagreement:
         shown_lowest, shown_highest = change.metric.format_values_apart(min(change.new_seen), highest)
-        yield f"runs disagree by more than the tolerance: {shown_lowest} to {shown_highest}; find out why"
+        yield f"runs differ by more than the tolerance: {shown_lowest} to {shown_highest}; find out why first"
     limit = change.new_limit
     if change.kept_by_hand and limit is not None and highest > limit:
         shown, shown_limit = change.metric.format_values_apart(highest, limit)
@@ -143,17 +145,17 @@ def _warnings(change: BudgetChange) -> Iterator[str]:
 def _count_text(changes: Sequence[BudgetChange]) -> str:
     pairs = [(change.old_limit, change.new_limit) for change in changes if not change.is_untouched]
     both = [(old, new) for old, new in pairs if old is not None and new is not None]
-    words = (
+    counts = (
         (sum(old is None and new is not None for old, new in pairs), "new"),
         (sum(new > old for old, new in both), "raised"),
         (sum(new < old for old, new in both), "lowered"),
-        (sum(change.kept_by_hand for change in changes if not change.is_untouched), "kept by hand"),
+        (sum(change.kept_by_hand for change in changes if not change.is_untouched), "set by hand and kept"),
         (sum(old is not None and new is None for old, new in pairs), "removed"),
     )
     count = len({_name(change) for change in changes if not change.is_untouched})
     left = len({_name(change) for change in changes if change.is_untouched})
-    limits = ", ".join(f"{number} {word}" for number, word in words if number) or "no change"
+    limits = ", ".join(f"{number} {word}" for number, word in counts if number) or "no change"
     parts = [f"{count} lecture{plural(count)} recorded; limits: {limits}"] if count else []
     if left:
-        parts.append(f"{left} lecture{plural(left)} left as recorded: nothing but noise")
+        parts.append(f"{left} lecture{plural(left)} unchanged: differences within the noise")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Kernels at once as text: what they took, each and together, and how many are safe here."""
+"""Render concurrent kernels as text: their time and memory, each and in total, and how many are safe here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.report.device_table import gpu_text
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
@@ -24,24 +24,37 @@ from pytest_lecturecheck.verdict import VerdictKind
 from pytest_lecturecheck.verdict.cohorts import cause_of, end_text
 
 _INDENT: Final = "  "
-_WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER_NAMES: Final = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 _NOT_MADE: Final = frozenset(
     {Outcome.REFUSED, Outcome.UNREADABLE, Outcome.NOTHING_TO_RUN, Outcome.SKIPPED, Outcome.STOPPED}
 )
-TITLES: Final = ("kernels", "time", "one by one", "peak of one", "together", "start skew", "ended badly")
-_GPU_TITLE: Final = "GPU together"
+TITLES: Final = ("kernels", "time", "in sequence", "peak of one", "total peak", "start skew", "not completed")
+_GPU_TITLE: Final = "total GPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrencyTable:
     """
-    What one lecture, or one named cohort, came to.
+    The results of one lecture, or of one named cohort.
 
     Attributes:
         name: the lecture, or the lectures with the cohort's name.
         titles: headings of the columns.
-        rows: one for each number of kernels, from low to high.
-        conclusion: what is safe.
+        rows: one for each number of kernels, ascending.
+        conclusion: how many kernels are safe.
     """
 
     name: str
@@ -51,7 +64,7 @@ class ConcurrencyTable:
 
 
 def concurrency_tables(entries: Sequence[Entry]) -> list[ConcurrencyTable]:
-    """Give a table for each lecture that was run at once with itself, then for each named cohort; harmless texts."""
+    """Return a table for each lecture that ran concurrently with itself, then for each named cohort; safe texts."""
     made = [entry for entry in entries if entry.was_run and entry.run.outcome not in _NOT_MADE]
     repeats: dict[str, list[Run]] = {}
     named: dict[tuple[str, str], list[Run]] = {}
@@ -79,7 +92,7 @@ def _named_title(run: Run) -> str:
 
 
 def _alone_seconds(runs: Sequence[Run]) -> float | None:
-    """Give the longest time of a lecture alone, or ``None`` where it did not come to its end alone."""
+    """Return the longest time of a lecture alone, or ``None`` if no run alone finished."""
     times = [
         _wall(run)
         for run in runs
@@ -111,14 +124,14 @@ def _has_gpu(run: Run) -> bool:
 
 
 def _row(count: int, runs: Sequence[Run], alone: dict[str, float], *, has_gpu: bool) -> tuple[str, ...]:
-    """Print what so many kernels came to; of several runs the highest figures."""
+    """Render the results of one number of kernels; of several runs the highest values."""
     kernels = [member for run in runs for member in run.members or (run,)]
     bad = sum(member.outcome is not Outcome.COMPLETED for member in kernels)
     skews = [skew for run in runs if (skew := start_skew_seconds(run)) is not None]
     fields = (
         str(count),
         _duration(max((seconds for run in runs if (seconds := _wall(run)) is not None), default=None)),
-        _duration(_one_by_one(runs[0], alone)),
+        _duration(_in_sequence(runs[0], alone)),
         _highest(kernels),
         _highest(runs),
         _duration(max(skews, default=None)),
@@ -132,8 +145,8 @@ def _gpu_bytes(run: Run) -> float:
     return found.value if found is not None else -1.0
 
 
-def _one_by_one(run: Run, alone: dict[str, float]) -> float | None:
-    """Give what the kernels would take one after the other, or ``None`` where one is not known alone."""
+def _in_sequence(run: Run, alone: dict[str, float]) -> float | None:
+    """Return the time of the kernels in sequence, or ``None`` if a lecture was not measured alone."""
     times = [alone.get(member.lecture) for member in run.members or (run,)]
     known = [seconds for seconds in times if seconds is not None]
     return sum(known) if len(known) == len(times) else None
@@ -141,11 +154,11 @@ def _one_by_one(run: Run, alone: dict[str, float]) -> float | None:
 
 def _highest(runs: Sequence[Run]) -> str:
     found = [item for run in runs if (item := run.measured(Metric.PEAK_FOOTPRINT)) is not None]
-    return max(found, key=lambda item: item.upper_bound or item.value).text if found else NO_FIGURE
+    return max(found, key=lambda item: item.upper_bound or item.value).text if found else NO_VALUE
 
 
 def _duration(seconds: float | None) -> str:
-    return NO_FIGURE if seconds is None else format_duration(seconds)
+    return NO_VALUE if seconds is None else format_duration(seconds)
 
 
 # -- conclusions ------------------------------------------------------------------------------------------------------
@@ -159,7 +172,7 @@ def _safe_text(runs: Sequence[Run]) -> str:
     if bad is None:
         return f"{start}: {safe} or more (no higher number was tried)"
     members = [member.run for member in bad.members]
-    return f"{start}: {safe or 'none that was tried'} (at {bad.spec.kernel_count} {_bad_text(members)})"
+    return f"{start}: {safe or 'none of those tried'} (with {bad.spec.kernel_count}, {_bad_text(members)})"
 
 
 def _all_text(runs: Sequence[Run]) -> str:
@@ -171,18 +184,18 @@ def _all_text(runs: Sequence[Run]) -> str:
 
 
 def _bad_text(members: Sequence[Run]) -> str:
-    """Say how kernels ended that ended badly (``one of 3 kernels aborted: preallocation race``)."""
+    """Describe how kernels ended that did not complete (``one of 3 kernels aborted: preallocation race``)."""
     counts: dict[str, int] = {}
     for member in members:
         if member.outcome is not Outcome.COMPLETED:
             text = _end_text(member)
             counts[text] = counts.get(text, 0) + 1
     total = f"of {len(members)} kernel{plural(len(members))}"
-    return "; ".join(f"{_word(count)} {total} {text}" for text, count in counts.items())
+    return "; ".join(f"{_number_text(count)} {total} {text}" for text, count in counts.items())
 
 
-def _word(count: int) -> str:
-    return _WORDS[count - 1] if count <= len(_WORDS) else str(count)
+def _number_text(count: int) -> str:
+    return _NUMBER_NAMES[count - 1] if count <= len(_NUMBER_NAMES) else str(count)
 
 
 def _end_text(run: Run) -> str:
@@ -198,7 +211,7 @@ def _end_text(run: Run) -> str:
 
 
 def render_concurrency(entries: Sequence[Entry], *, width: int, paint: Paint) -> list[str]:
-    """Render the section of the terminal's summary; empty where nothing was run at once on purpose."""
+    """Render the section of the terminal's summary; empty if the session had no cohorts."""
     tables = concurrency_tables(entries)
     lines = ["", paint(Tone.TITLE, "Concurrency")] if tables else []
     for table in tables:
@@ -211,12 +224,12 @@ def render_concurrency(entries: Sequence[Entry], *, width: int, paint: Paint) ->
 
 
 def concurrency_groups(entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
-    """Give the tables as remarks: message, and the lecture it is about."""
+    """Return the tables as remarks: each message with its lecture."""
     return [(message, [table.name]) for table in concurrency_tables(entries) for message in _messages(table)]
 
 
 def _messages(table: ConcurrencyTable) -> Iterator[str]:
     for row in table.rows:
-        known = [f"{title} {text}" for title, text in zip(table.titles, row, strict=True) if text != NO_FIGURE]
+        known = [f"{title} {text}" for title, text in zip(table.titles, row, strict=True) if text != NO_VALUE]
         yield ", ".join(known)
     yield table.conclusion

@@ -1,4 +1,4 @@
-"""What a README declares, held against the machine before the first cell runs."""
+"""Compare what a README declares with the machine, before the first cell runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pytest_lecturecheck.units import format_declared_duration, format_si, forma
 
 
 def declared_text(declared_bytes: int | None, declared_seconds: float | None) -> str:
-    """Say what is declared in the units it was most likely written in (``24 GB of memory, 2 h``), or nothing."""
+    """Return the declared limits in the units they were probably written in (``24 GB of memory, 2 h``)."""
     memory = (format_si(declared_bytes) or format_size(declared_bytes)) if declared_bytes is not None else ""
     time = format_declared_duration(declared_seconds) if declared_seconds is not None else ""
     return ", ".join(part for part in (f"{memory} of memory" if memory else "", time) if part)
@@ -15,7 +15,7 @@ def declared_text(declared_bytes: int | None, declared_seconds: float | None) ->
 
 def render_declared(declared_bytes: int, machine: Machine) -> list[str]:
     """
-    Say whether a machine, as limited, has the memory that is declared at all.
+    Render whether a machine, with its limits, has the declared memory at all.
 
     Args:
         declared_bytes: memory that a README declares.
@@ -30,5 +30,5 @@ def render_declared(declared_bytes: int, machine: Machine) -> list[str]:
         source = f" (limited by {machine.memory_limit_source})"
     if usable < declared_bytes:
         head = f"declared memory {declared_text}: this run has only {usable_text}{source}"
-        return [f"{head}; a lecture that needs what is declared cannot pass here"]
+        return [f"{head}; a lecture that needs the declared memory cannot pass here"]
     return [f"declared memory {declared_text}: this run has {usable_text}{source}"]

@@ -1,4 +1,4 @@
-"""The evidence behind an exceeded limit: every comparison, the heaviest cells now and then, what changed since."""
+"""Render the evidence for an exceeded limit: comparisons, heaviest cells, methods, changes since recording."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import (
-    NO_FIGURE,
+    NO_VALUE,
     changes_since_recording,
-    join_figures,
+    join_values,
     limit_unit,
     line_text,
     method_text,
@@ -39,15 +39,17 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     title = [paint(Tone.TITLE, row) for row in wrap(comparison_title(entry), width)]
     lines = [*title, *_comparisons(entry, width, paint, indent)]
     exceeded = [item.metric for item in entry.verdict.comparisons if item.kind.exceeds_limit]
-    figures = [item.name for item in entry.verdict.figures if item.kind.exceeds_limit]
-    if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or figures):
+    reported = [item.name for item in entry.verdict.figures if item.kind.exceeds_limit]
+    if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or reported):
         lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
         lines += _section(paint, "Slowest cells", _slowest(entry, width, paint, indent))
     if Metric.PEAK_FOOTPRINT in exceeded:
-        lines += _section(paint, "Beside the footprint", _bullets(list(beside_footprint(entry.run)), width, indent))
-    lines += _section(paint, "How the figures were had", _methods(entry, width, indent))
-    lines += _section(paint, "What to do", _bullets(cures(entry), width, indent))
+        lines += _section(
+            paint, "Other memory measurements", _bullets(list(beside_footprint(entry.run)), width, indent)
+        )
+    lines += _section(paint, "Measurement methods", _methods(entry, width, indent))
+    lines += _section(paint, "What to do", _bullets(remedies(entry), width, indent))
     changes = list(changes_since_recording(entry))
     shown = changes[:_CHANGES]
     if len(changes) > _CHANGES:
@@ -57,9 +59,9 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
 
 def beside_footprint(run: Run) -> Iterator[str]:
     """
-    Say what the resident size, the compressor and the swap have to do with a footprint, where they differ from it.
+    Yield the other memory measurements if they differ from the footprint: resident size, compressed, swapped.
 
-    Where a system compresses and swaps, the resident size is highest at another moment than the footprint is.
+    On a system that compresses and swaps, resident size and footprint peak at different times.
     """
     footprint, rss = run.measured(Metric.PEAK_FOOTPRINT), run.measured(Metric.PEAK_RSS)
     if footprint is None or rss is None or format_size(footprint.value) == format_size(rss.value):
@@ -69,19 +71,19 @@ def beside_footprint(run: Run) -> Iterator[str]:
     if highest is not None:
         held, resident = highest
         yield (
-            f"highest samples: footprint {format_size(held.footprint_bytes or 0)} at {format_duration(held.seconds)} "
-            f"of the run, RSS of the kernel {format_size(resident.rss_bytes or 0)} at "
+            f"highest samples: footprint {format_size(held.footprint_bytes or 0)} after "
+            f"{format_duration(held.seconds)}, RSS of the kernel {format_size(resident.rss_bytes or 0)} after "
             f"{format_duration(resident.seconds)}"
         )
     for metric in (Metric.PEAK_COMPRESSED, Metric.PEAK_SWAP):
         found = run.readings.get(metric)
-        # Context of the machine stands in the reason; a plain zero says nothing.
+        # The reason of an unavailable value describes the machine; a plain zero says nothing.
         if found is not None and not (isinstance(found, Measurement) and not found.value):
             yield f"{metric.label}: {one_line(found.text)}"
 
 
 def _highest_moments(run: Run) -> tuple[MemorySample, MemorySample] | None:
-    """Give the samples with the highest footprint and with the highest resident size, where these are apart."""
+    """Return the samples with the highest footprint and the highest resident size, if they are different."""
     whole = [item for item in run.timeline if item.footprint_bytes is not None and item.rss_bytes is not None]
     if not whole:
         return None
@@ -90,25 +92,25 @@ def _highest_moments(run: Run) -> tuple[MemorySample, MemorySample] | None:
     return None if held is resident else (held, resident)
 
 
-def cures(entry: Entry) -> list[str]:
-    """Say what to do where a budget is exceeded or missing: a limit that was set by hand is kept by recording."""
+def remedies(entry: Entry) -> list[str]:
+    """Return what to do about an exceeded or missing budget; recording keeps limits that were set by hand."""
     if entry.budget is None and entry.verdict.failed and entry.verdict.kind is VerdictKind.NO_BUDGET:
         lecture = one_line(entry.run.lecture)
-        # How many kernels, or which lectures at once, only the options of this session say.
-        how = "the same with --lecture-record" if entry.run.variant else f"pytest --lecture-record {lecture}"
-        return [f"{how} on this platform ({one_line(entry.run.platform)}), and commit the budget file"]
+        # The number of kernels and the lectures of a cohort are in the options of this session only.
+        how = "the same command with --lecture-record" if entry.run.variant else f"pytest --lecture-record {lecture}"
+        return [f"Run {how} on this platform ({one_line(entry.run.platform)}) and commit the budget file."]
     if entry.budget is None or not entry.is_over:
         return []
     over = [item.metric for item in entry.verdict.comparisons if item.kind is VerdictKind.OVER]
     by_hand = [metric.label for metric in over if _is_by_hand(entry.budget, metric)]
     texts = []
     if len(by_hand) < len(over):
-        texts.append(f"pytest --lecture-record {one_line(entry.run.lecture)}, and commit the budget file")
+        texts.append(f"run pytest --lecture-record {one_line(entry.run.lecture)} and commit the budget file.")
     by_hand += [one_line(item.name) for item in entry.verdict.figures if item.kind.exceeds_limit]
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
-        texts.append(f"change by hand the limit of {', '.join(by_hand)} {where}; recording keeps it")
-    return [f"if this is meant to be so: {text}" for text in texts]
+        texts.append(f"edit the limit of {', '.join(by_hand)} {where}; recording keeps limits set by hand.")
+    return [f"If this is intended, {text}" for text in texts]
 
 
 def _is_by_hand(budget: LectureBudget, metric: Metric) -> bool:
@@ -125,13 +127,13 @@ def _bullets(items: Sequence[str], width: int, indent: str) -> list[str]:
 
 
 def comparison_title(entry: Entry) -> str:
-    """Say what the run was held against, and when that was recorded."""
+    """Return the title of the comparisons: what the run was compared with, and when that was recorded."""
     kinds = {item.kind for item in entry.verdict.comparisons}
-    declared = "what is declared" if kinds & _DECLARED else ""
+    declared = "the declared limits" if kinds & _DECLARED else ""
     budget = entry.budget
     if budget is None:
-        return f"Held against {declared or 'the limits'}"
-    title = f"Held against {declared}{' and ' if declared else ''}the budget of {one_line(entry.run.platform)}"
+        return f"Compared with {declared or 'the limits'}"
+    title = f"Compared with {declared}{' and ' if declared else ''}the budget of {one_line(entry.run.platform)}"
     if budget.recorded is None:
         return title
     return f"{title}, recorded {budget.recorded.isoformat()} from {budget.run_count} run{plural(budget.run_count)}"
@@ -143,16 +145,16 @@ def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[st
         Column(title="measured", right=True),
         Column(title="limit", right=True),
         Column(title="verdict"),
-        Column(title="when recorded", optional=True),
+        Column(title="recorded", optional=True),
     )[: 5 if entry.budget is not None else 4]
     rows = [_comparison_row(entry, item)[: len(columns)] for item in entry.verdict.comparisons]
-    rows += [_figure_row(entry, item)[: len(columns)] for item in entry.verdict.figures]
+    rows += [_reported_row(entry, item)[: len(columns)] for item in entry.verdict.figures]
     return render_table(columns, rows, width=width, paint=paint, indent=indent)
 
 
 def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
     metric, limit, measured = item.metric, item.limit, item.measured
-    shown, shown_limit, verdict = NO_FIGURE, NO_FIGURE, item.kind.value
+    shown, shown_limit, verdict = NO_VALUE, NO_VALUE, item.kind.value
     if limit is not None:
         shown_limit = metric.format_value(limit)
     if measured is not None:
@@ -169,12 +171,12 @@ def _comparison_row(entry: Entry, item: Comparison) -> tuple[Field, ...]:
         Field(shown, tone),
         Field(shown_limit),
         Field(verdict, tone),
-        Field(NO_FIGURE if declared else _seen_text(entry, metric)),
+        Field(NO_VALUE if declared else _recorded_text(entry, metric)),
     )
 
 
 def over_text(item: Comparison) -> str:
-    """Say by how much a limit is exceeded (``88.4 MiB over (+21 %)``), or give the word of the comparison."""
+    """Return by how much a limit is exceeded (``88.4 MiB over (+21 %)``), or the verdict of the comparison."""
     limit, measured = item.limit, item.measured
     if limit is None or measured is None or measured.value <= limit:
         return item.kind.value
@@ -183,9 +185,9 @@ def over_text(item: Comparison) -> str:
     return f"{item.metric.format_value(difference)} over{share}"
 
 
-def _figure_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, ...]:
+def _reported_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, ...]:
     limits = _limits_text(item, limit_unit(entry, item))
-    shown, tone = NO_FIGURE, Tone.BAD if item.kind.exceeds_limit else Tone.PLAIN
+    shown, tone = NO_VALUE, Tone.BAD if item.kind.exceeds_limit else Tone.PLAIN
     if item.figure is not None:
         unit = item.figure.unit
         exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)
@@ -207,21 +209,21 @@ def _limits_text(item: ReportedValueComparison, unit: str) -> str:
     return f"at least {format_figure(item.at_least, unit)}"
 
 
-def _seen_text(entry: Entry, metric: Metric) -> str:
+def _recorded_text(entry: Entry, metric: Metric) -> str:
     found = entry.budget.metrics.get(metric) if entry.budget is not None else None
     if found is None or not found.seen:
-        return "set by hand" if found is not None and found.hand_set else NO_FIGURE
-    return seen_range(metric, found.seen)
+        return "set by hand" if found is not None and found.hand_set else NO_VALUE
+    return recorded_range(metric, found.seen)
 
 
-def seen_range(metric: Metric, seen: Sequence[float]) -> str:
-    """Print the range of the figures seen (``1.27 to 1.29 GiB``), or the one figure."""
+def recorded_range(metric: Metric, seen: Sequence[float]) -> str:
+    """Return the range of the recorded values (``1.27 to 1.29 GiB``), or the single value."""
     lowest, highest = metric.format_value(min(seen)), metric.format_value(max(seen))
-    return highest if lowest == highest else join_figures(lowest, highest, " to ")
+    return highest if lowest == highest else join_values(lowest, highest, " to ")
 
 
 def _heaviest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
-    """Render the heaviest cells of the run beside the ones that were heaviest when the budget was recorded."""
+    """Render the heaviest cells of the run next to those of the recorded budget."""
     now = entry.run.heaviest_cells(Metric.PEAK_FOOTPRINT)[:_HEAVIEST]
     then = {cell.number: cell for cell in entry.budget.heaviest} if entry.budget is not None else {}
     by_number = {cell.number: cell for cell in entry.run.cells}
@@ -232,22 +234,22 @@ def _heaviest(entry: Entry, width: int, paint: Paint, indent: str) -> list[str]:
         Column(title="cell", right=True),
         Column(title="line", right=True),
         Column(title="peak now", right=True),
-        Column(title="raised", right=True, optional=True),
-        *((Column(title="peak when recorded", right=True),) if then else ()),
+        Column(title="added", right=True, optional=True),
+        *((Column(title="peak recorded", right=True),) if then else ()),
     )
     rows = []
     for number in numbers:
         cell = by_number.get(number)
         line = cell.line if cell is not None else then[number].line
         raised = cell.raised_bytes if cell is not None else None
-        recorded = format_size(then[number].peak_footprint_bytes) if number in then else NO_FIGURE
+        recorded = format_size(then[number].peak_footprint_bytes) if number in then else NO_VALUE
         rows.append(
             (
                 _mark(cell, entry.focus),
                 Field(str(number)),
                 Field(line_text(line)),
                 Field("no such cell" if cell is None else value_text(cell, Metric.PEAK_FOOTPRINT)),
-                Field(NO_FIGURE if raised is None else format_size(raised)),
+                Field(NO_VALUE if raised is None else format_size(raised)),
                 *((Field(recorded),) if then else ()),
             )
         )
@@ -295,7 +297,7 @@ def _method_texts(entry: Entry) -> Iterator[str]:
         text = f"{item.metric.label}: {method_text(item.measured)}"
         found = entry.budget.metrics.get(item.metric) if entry.budget is not None else None
         if found is not None and found.method is not None and found.method is not item.measured.method:
-            text += f"; when recorded: {found.method.value}"
+            text += f"; recorded: {found.method.value}"
         yield text
     yield from (one_line(item.message) for item in entry.verdict.figures if item.kind is VerdictKind.NOT_MEASURED)
     machine = entry.run.machine

@@ -1,4 +1,4 @@
-"""The failure text of one item: headline, place, source, traceback, cause, figures."""
+"""Render the failure text of one item: headline, location, source, traceback, cause, measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
 from pytest_lecturecheck.report.measurement_text import render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
-from pytest_lecturecheck.report.terminal.exceeded import cures, render_exceeded
+from pytest_lecturecheck.report.terminal.exceeded import remedies, render_exceeded
 from pytest_lecturecheck.report.text import display_width, fit_end, fold, wrap
 from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.verdict import VerdictKind
@@ -27,7 +27,7 @@ _OUTPUT_LINES_VERBOSE: Final = 60
 _LINE_CHARS: Final = 400
 _FINDINGS: Final = 10
 
-# What an earlier cell may have done to make a later one fail.
+# Findings in an earlier cell that can make a later one fail.
 _CAUSING: Final = frozenset(
     {
         FindingKind.SHELL,
@@ -58,17 +58,17 @@ def render_failure(
 
     Args:
         entry: the run with its verdict.
-        source_lines: source of the cell in focus (:attr:`Entry.focus`), by lines; where it is empty, what the
-            record has of it is shown.
-        loaded_from: the file that the source of that cell stands in, where it is not the lecture's own.
+        source_lines: source of the cell in focus (:attr:`Entry.focus`), by lines; if empty, the recorded source
+            is shown.
+        loaded_from: file that holds the source of that cell, if it is not the lecture's own.
         colour: whether colour codes are written.
-        width: columns of the terminal; only headline and place may be longer.
-        verbosity: at 1 and above the kernel's traceback is shown whole and more of the cell's output.
+        width: columns of the terminal; only headline and location may be longer.
+        verbosity: from 1 on, the whole traceback of the kernel and more of the cell's output are shown.
     """
     paint = Paint(colour=colour)
     # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
     rows = source_lines or entry.source.rstrip("\n").split("\n")
-    lines = [paint(Tone.HEADLINE, entry.headline), *_place(entry, loaded_from, width, paint)]
+    lines = [paint(Tone.HEADLINE, entry.headline), *_location(entry, loaded_from, width, paint)]
     lines += _after_blank(_excerpt(entry, rows, width, paint))
     if any(item.kind is entry.verdict.kind for item in entry.verdict.compared):
         lines += _after_blank(render_exceeded(entry, width=width, paint=paint, indent=_INDENT))
@@ -81,8 +81,8 @@ def _after_blank(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _place(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[str]:
-    """Give the place that an editor opens, then in which cell that is."""
+def _location(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[str]:
+    """Return the location that an editor opens, then the cell that it is in."""
     cell = entry.focus
     parts = [f"variant {one_line(entry.run.variant)}"] if entry.run.variant else []
     if cell is not None:
@@ -95,13 +95,13 @@ def _place(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[str
             parts.append(f"loaded from {one_line(loaded_from)}")
     text = ", ".join(parts)
     place = f"{entry.location}: {text}" if text else entry.location
-    # A place that is broken over two lines cannot be opened.
+    # Editors cannot open a location that is broken over two lines.
     rows = [place] if display_width(place) <= width else [entry.location, *wrap(text, width, first=_INDENT)]
-    return [paint(Tone.PLACE, row) for row in rows if row.strip()]
+    return [paint(Tone.LOCATION, row) for row in rows if row.strip()]
 
 
 def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint) -> list[str]:
-    """Show the failing line with its neighbours, or the beginning of the cell where the line is not known."""
+    """Return the failing line with its neighbours, or the beginning of the cell if the line is unknown."""
     cell, marked = entry.focus, entry.failing_line_in_cell
     if cell is None or not any(row.strip() for row in source_lines):
         return []
@@ -130,7 +130,7 @@ def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint
 
 
 def one_row(text: str) -> str:
-    """Make one source line harmless, its indentation kept."""
+    """Return one source line as safe text, with its indentation."""
     return plain(text).replace("\n", " ").rstrip()
 
 
@@ -140,9 +140,9 @@ def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterato
     if error is not None and error.traceback:
         title = "Traceback of the kernel" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
         yield title, _traceback(entry, error, width, verbosity)
-    yield "Noticed in this run, and perhaps the reason", _findings(entry, width)
+    yield "Possibly related findings", _findings(entry, width)
     if entry.verdict.kind is VerdictKind.NO_BUDGET:
-        yield "What to do", _items(cures(entry), width)
+        yield "What to do", _items(remedies(entry), width)
     if cause is not None:
         yield "Evidence", _items(cause.evidence, width)
         yield "What to do", _items(cause.advice, width)
@@ -168,7 +168,7 @@ def _traceback(entry: Entry, error: CellError, width: int, verbosity: int) -> li
 
 
 def _fitted(row: str, width: int) -> list[str]:
-    """Break headings and messages between words, source lines anywhere; what fits keeps its spacing."""
+    """Wrap headings and messages between words, fold source lines; rows that fit keep their spacing."""
     if display_width(row) <= width - len(_INDENT):
         return [f"{_INDENT}{row}".rstrip()]
     if row.startswith(" "):
@@ -177,7 +177,7 @@ def _fitted(row: str, width: int) -> list[str]:
 
 
 def _lines_by_count(run: Run) -> dict[int, int]:
-    """Give the first line of each cell by execution count: the kernel counts only what was sent to it."""
+    """Return the first line of each cell by execution count; the kernel counts only the cells sent to it."""
     sent = [cell for cell in run.cells if cell.status.has_run]
     return {count: cell.line for count, cell in enumerate(sent, start=1) if cell.line is not None}
 
@@ -200,13 +200,13 @@ def _may_explain(entry: Entry, item: Finding) -> bool:
     if entry.run.evidence is None:
         return entry.verdict.kind is VerdictKind.FAILED and item.fails_when_strict
     focus = entry.focus
-    # What happened in later cells explains nothing; findings of the file itself have no cell.
+    # Findings of later cells explain nothing; findings about the file itself have no cell.
     in_time = item.cell_number is None or focus is None or item.cell_number <= focus.number
     return item.kind in _CAUSING and in_time
 
 
 def _items(items: Sequence[str], width: int) -> list[str]:
-    """Render lines for people; long ones are wrapped, source and stderr extracts keep their own line breaks."""
+    """Wrap messages; source and stderr extracts keep their own line breaks."""
     rows: list[str] = []
     for item in items:
         for position, part in enumerate(cut(plain(item), 3 * _FINDINGS, _LINE_CHARS).split("\n")):
@@ -216,7 +216,7 @@ def _items(items: Sequence[str], width: int) -> list[str]:
 
 
 def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
-    """Show the end of what the failing cell printed; it is what its author would look at next."""
+    """Return the end of what the failing cell printed, which its author would look at next."""
     cell = entry.focus
     if cell is None or entry.run.evidence is None or not cell.output_extract.strip():
         return []

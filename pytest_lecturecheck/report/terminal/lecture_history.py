@@ -1,4 +1,4 @@
-"""The history of one lecture over kept sessions, and whether a figure drifts."""
+"""Render the history of one lecture over kept sessions, and whether a value drifts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from pytest_lecturecheck.budget.drift import LEAST_COUNT, LEAST_DAYS, LEAST_FRACTION, Drift, find_drift
 from pytest_lecturecheck.model.metric import Metric
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
@@ -32,9 +32,9 @@ class Moment:
     A lecture in one session.
 
     Attributes:
-        ended: when the session ended, or ``None`` where its document does not say.
+        ended: when the session ended, or ``None`` if its document does not say.
         platform: platform label.
-        lecture: what the session knows of it.
+        lecture: what the session recorded about it.
     """
 
     ended: dt.datetime | None
@@ -43,7 +43,7 @@ class Moment:
 
 
 def moments_of(sessions: Sequence[KeptSession], subject: Subject) -> list[Moment]:
-    """Give a lecture's history in the order of the sessions, the oldest first."""
+    """Return a lecture's history in the order of the sessions, the oldest first."""
     found = []
     for session in sessions:
         lecture = side_of_session(session, "").lectures.get(subject)
@@ -54,12 +54,12 @@ def moments_of(sessions: Sequence[KeptSession], subject: Subject) -> list[Moment
 
 def drift_of(moments: Sequence[Moment], metric: Metric) -> tuple[Drift | None, int, float]:
     """
-    Find the drift of a metric over the moments that can be held against the last one.
+    Find the drift of a metric over the moments that are comparable with the last one.
 
-    Those are of the same platform and class of machine, and their figures were had in the same way.
+    These have the same platform, class of machine and measurement method.
 
     Returns:
-        The drift or ``None``, how many such figures there are, and over how many days.
+        The drift or ``None``, the number of comparable values, and the days they cover.
     """
     points = [
         (moment.ended.timestamp() / _DAY_SECONDS, figure.value)
@@ -94,7 +94,7 @@ def render_history(
         lecture: the lecture's name.
         width: columns of the terminal.
         colour: whether colour codes are written.
-        most: rows of the table; older sessions count for the trend all the same.
+        most: rows of the table; older sessions still count for the trend.
     """
     paint = Paint(colour=colour)
     variants = sorted({kept.run.variant for session in sessions for kept in session.of(lecture)})
@@ -131,7 +131,7 @@ def _table(moments: Sequence[Moment], width: int, paint: Paint) -> list[str]:
     for moment in moments:
         word = moment.lecture.word
         fields = [Field(_date(moment)), Field(word, Tone.GOOD if word in _GOOD else Tone.WARN)]
-        fields += [Field(_figure_text(moment.lecture, metric)) for metric in metrics]
+        fields += [Field(_value_text(moment.lecture, metric)) for metric in metrics]
         rows.append([*fields, *([Field(one_line(moment.platform))] if is_mixed else [])])
     return render_table(columns, rows, width=width, paint=paint)
 
@@ -140,10 +140,10 @@ def _date(moment: Moment) -> str:
     return "unknown" if moment.ended is None else f"{moment.ended.astimezone(dt.UTC):%Y-%m-%d %H:%M}"
 
 
-def _figure_text(lecture: SideLecture, metric: Metric) -> str:
+def _value_text(lecture: SideLecture, metric: Metric) -> str:
     figure = lecture.figures.get(metric)
     if figure is None:
-        return NO_FIGURE
+        return NO_VALUE
     text = metric.format_value(figure.value)
     return f">= {text}" if figure.method is not None and figure.method.is_lower_bound else text
 
@@ -163,14 +163,14 @@ def _trends(moments: Sequence[Moment]) -> Iterator[str]:
         drift, count, days = drift_of(moments, metric)
         if drift is not None:
             yield (
-                f"{metric.label} drifts: {format_fraction(drift.monthly_fraction)} a month, "
-                f"{format_fraction(drift.total_fraction)} over {drift.days:.0f} days in {drift.count} sessions of this "
-                f"platform and class of machine; single ones lie about {drift.noise_fraction * 100:.2g} % off that line"
+                f"{metric.label} drifts by {format_fraction(drift.monthly_fraction)} a month: "
+                f"{format_fraction(drift.total_fraction)} over {drift.days:.0f} days in {drift.count} sessions on this "
+                f"platform and class of machine; single sessions deviate by about {drift.noise_fraction * 100:.2g} %"
             )
         elif count and (count < LEAST_COUNT or days < LEAST_DAYS):
             yield (
-                f"{metric.label}: too little to tell a trend ({count} session{plural(count)} over {days:.0f} days that "
-                f"can be held against the last; it takes {LEAST_COUNT} over {LEAST_DAYS:.0f} days)"
+                f"{metric.label}: too few sessions for a trend ({count} comparable over {days:.0f} days; "
+                f"{LEAST_COUNT} over {LEAST_DAYS:.0f} days are needed)"
             )
         elif count:
             yield (

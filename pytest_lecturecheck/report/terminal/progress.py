@@ -1,4 +1,4 @@
-"""What pytest's terminal shows from the start: header and live line. Pure text; the caller writes it."""
+"""Render what pytest's terminal shows while it runs: header and live line. The caller prints them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pytest_lecturecheck.report.text import fit_middle
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
-_MODES: Final = {"check": "held against", "record": "recorded to"}
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _LEAST_NAME: Final = 12
@@ -24,17 +23,17 @@ def render_header(
 
     Args:
         platform: platform label.
-        machine: the machine, or ``None`` where it is not known.
+        machine: the machine, or ``None`` if it is unknown.
         mode: ``check`` or ``record``.
-        budget_file: budget file as the user knows it, or ``None`` where there is none for this platform.
-        declared: what is declared for all lectures, as people read it, or an empty string.
+        budget_file: path of the budget file as the user knows it, or ``None`` if this platform has none.
+        declared: the limits declared for all lectures, as text, or an empty string.
     """
-    what = f"lectures {_MODES.get(mode, mode)}"
-    held = [one_line(budget_file)] if budget_file is not None else []
+    verb = "recording to" if mode == "record" else "comparing with"
+    limits = [one_line(budget_file)] if budget_file is not None else []
     if declared and mode != "record":
-        held.append(f"what is declared: {one_line(declared)}")
-    where = " and ".join(held) or f"nothing (no budget file for {one_line(platform)})"
-    lines = [f"lecturecheck: {what} {where}"]
+        limits.append(f"the declared {one_line(declared)}")
+    what = f"{verb} {' and '.join(limits)}" if limits else f"no budget file for {one_line(platform)}"
+    lines = [f"lecturecheck: {what}"]
     text = one_line(machine.text) if machine is not None else "machine unknown"
     return [*lines, f"platform: {one_line(platform)}; {text}"]
 
@@ -51,8 +50,8 @@ class ShownProgress:
         elapsed_seconds: since the item began.
         now_bytes: footprint at the last reading, or ``None`` before the first.
         peak_bytes: highest footprint so far, or ``None``.
-        waits_for: what has to be free before it starts, or an empty string.
-        is_ending: its cells are through.
+        waits_for: what it waits for before it starts, or an empty string.
+        is_ending: all of its cells have run.
     """
 
     name: str
@@ -66,33 +65,33 @@ class ShownProgress:
 
     @property
     def kernel_text(self) -> str:
-        """Say what the kernel does where no cell runs."""
-        return "kernel ends" if self.is_ending else "kernel starts"
+        """Return what the kernel does while no cell runs."""
+        return "kernel stops" if self.is_ending else "kernel starts"
 
 
 def render_stop(progress: ShownProgress) -> str:
-    """Say in one line where a lecture stood when the session was interrupted."""
+    """Render in one line how far a lecture was when the session was interrupted."""
     where = f"in code cell {progress.cell} of {progress.total}" if progress.cell else "while its kernel started"
     where = f"while it waited: {one_line(progress.waits_for)}" if progress.waits_for else where
     return f"interrupted: {one_line(progress.name)}, {where}, after {format_duration(progress.elapsed_seconds)}"
 
 
 def render_live(progress: ShownProgress, *, width: int) -> str:
-    """Render one line about the lecture that is running; it leaves the terminal's last column free."""
+    """Render one line about the running lecture; it leaves the terminal's last column free."""
     where = (
         f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else progress.kernel_text
     )
     if progress.waits_for:
         where = one_line(progress.waits_for)
-    figures = [f"  {where}", f"  {_clock(progress.elapsed_seconds)}"]
+    parts = [f"  {where}", f"  {_clock(progress.elapsed_seconds)}"]
     if progress.now_bytes is not None:
-        figures.append(f"  now {format_size(progress.now_bytes):>8}")
+        parts.append(f"  now {format_size(progress.now_bytes):>8}")
     if progress.peak_bytes is not None:
-        figures.append(f"  peak {format_size(progress.peak_bytes):>8}")
+        parts.append(f"  peak {format_size(progress.peak_bytes):>8}")
     room = max(0, width - 1)
-    while len(figures) > 1 and len("".join(figures)) + _LEAST_NAME > room:
-        figures.pop()
-    tail = "".join(figures)[:room]
+    while len(parts) > 1 and len("".join(parts)) + _LEAST_NAME > room:
+        parts.pop()
+    tail = "".join(parts)[:room]
     return fit_middle(one_line(progress.name), room - len(tail)) + tail
 
 

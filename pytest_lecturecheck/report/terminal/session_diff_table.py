@@ -1,4 +1,4 @@
-"""Two sides held against each other, as text: what changed most first, and what differs underneath."""
+"""Render the comparison of two sessions, platforms or commits: largest changes first, then the environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_lecturecheck.model.metric import Metric
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, plural
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
@@ -37,16 +37,16 @@ def render_comparison(
         after: the second side.
         width: columns of the terminal.
         colour: whether colour codes are written.
-        most: the factor that no figure may exceed, or ``None``.
+        most: the factor by which no value may grow, or ``None``.
     """
     paint = Paint(colour=colour)
     pairs = compare_sides(before, after)
     both = [pair for pair in pairs if pair.ratios]
     lines = [f"before: {one_line(before.title)}, {one_line(before.platform)}"]
     lines.append(f"after:  {one_line(after.title)}, {one_line(after.platform)}")
-    lines += ["", *(_table(both, width, paint) if both else ["no lecture is known to both sides"])]
+    lines += ["", *(_table(both, width, paint) if both else ["no lecture is in both"])]
     for title, rows in (
-        ("What differs underneath", _difference_rows(differences(before, after))),
+        ("Environment changes", _difference_rows(differences(before, after))),
         ("Not compared", list(_reasons(both))),
         ("Only before", [_name(pair) for pair in pairs if pair.after is None]),
         ("Only after", [_name(pair) for pair in pairs if pair.before is None]),
@@ -56,7 +56,7 @@ def render_comparison(
 
 
 def exceeding(before: Side, after: Side, most: float) -> list[str]:
-    """Name the lectures of which a figure grew to more than ``most`` times what it was, with those figures."""
+    """Return the lectures with a value that grew by more than the factor ``most``, with those values."""
     return list(_exceeding(compare_sides(before, after), most))
 
 
@@ -87,7 +87,7 @@ def _table(pairs: Sequence[Pair], width: int, paint: Paint) -> list[str]:
     metrics = [
         metric
         for position, metric in enumerate(_TITLES)
-        if metric in _ALWAYS or any(_has_figure(pair.ratios[position]) for pair in pairs)
+        if metric in _ALWAYS or any(_has_value(pair.ratios[position]) for pair in pairs)
     ]
     columns = [Column(title="lecture", shrink_to=20)]
     for metric in metrics:
@@ -101,23 +101,23 @@ def _table(pairs: Sequence[Pair], width: int, paint: Paint) -> list[str]:
     return [*lines, f"and {left_out} more that changed less"] if left_out > 0 else lines
 
 
-def _has_figure(ratio: Ratio) -> bool:
+def _has_value(ratio: Ratio) -> bool:
     return ratio.before is not None or ratio.after is not None
 
 
 def _row(pair: Pair, metrics: Sequence[Metric]) -> list[Field]:
     fields = [Field(_name(pair))]
     for ratio in (ratio for ratio in pair.ratios if ratio.metric in metrics):
-        fields += [Field(_figures_text(ratio)), Field(_ratio_text(ratio), _tone(ratio))]
-    words = [side.word for side in (pair.before, pair.after) if side is not None]
-    return [*fields, Field(words[0] if len(set(words)) == 1 else " -> ".join(words))]
+        fields += [Field(_values_text(ratio)), Field(_ratio_text(ratio), _tone(ratio))]
+    verdicts = [side.word for side in (pair.before, pair.after) if side is not None]
+    return [*fields, Field(verdicts[0] if len(set(verdicts)) == 1 else " -> ".join(verdicts))]
 
 
-def _figures_text(ratio: Ratio) -> str:
+def _values_text(ratio: Ratio) -> str:
     first, second = ratio.before, ratio.after
     if first is None and second is None:
-        return NO_FIGURE
-    texts = [NO_FIGURE if side is None else ratio.metric.format_value(side.value) for side in (first, second)]
+        return NO_VALUE
+    texts = [NO_VALUE if side is None else ratio.metric.format_value(side.value) for side in (first, second)]
     if first is not None and second is not None:
         texts = list(ratio.metric.format_values_apart(first.value, second.value))
     return " -> ".join(texts)
@@ -125,7 +125,7 @@ def _figures_text(ratio: Ratio) -> str:
 
 def _ratio_text(ratio: Ratio) -> str:
     value = ratio.value
-    return NO_FIGURE if value is None else f"{value:.2f} x" if value < 10 else f"{value:.0f} x"  # noqa: PLR2004 - digits
+    return NO_VALUE if value is None else f"{value:.2f} x" if value < 10 else f"{value:.0f} x"  # noqa: PLR2004 - digits
 
 
 def _tone(ratio: Ratio) -> Tone:
@@ -146,17 +146,17 @@ def _reasons(pairs: Sequence[Pair]) -> Iterator[str]:
     for pair in pairs:
         for ratio in pair.ratios:
             if ratio.reason:
-                text = f"{ratio.metric.label}: {ratio.reason} figures are not held against each other"
+                text = f"{ratio.metric.label}: {ratio.reason} values are not compared"
                 by_reason.setdefault(text, []).append(_name(pair))
         for when, side, other in (("before", pair.before, pair.after), ("after", pair.after, pair.before)):
             if side is not None and other is not None and other.figures and not side.figures:
-                by_reason.setdefault(f"no run came to its end ({when})", []).append(f"{_name(pair)}: {side.word}")
+                by_reason.setdefault(f"no run finished ({when})", []).append(f"{_name(pair)}: {side.word}")
     for text, names in by_reason.items():
         yield f"{text} ({', '.join(names)})"
     if any(ratio.value is not None and not ratio.counts for pair in pairs for ratio in pair.ratios):
         yield (
-            "times of different classes of machine, or of lectures that ran beside others, are shown but say little "
-            "of a lecture"
+            "times of different classes of machine, or of lectures that ran at the same time as others, are shown for "
+            "information only"
         )
 
 

@@ -1,4 +1,4 @@
-"""The summary of a session: table of verdicts, what is worth a remark, line for a replication report, counts."""
+"""Render the summary of a session: table of verdicts, remarks, line for a replication report, counts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pytest_lecturecheck.report.device_table import (
     device_lines,
     gpu_text,
     has_compile_times,
-    has_gpu_figures,
+    has_gpu_values,
 )
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.measurement_text import NO_FIGURE, figures_text, method_text, plural
+from pytest_lecturecheck.report.measurement_text import NO_VALUE, method_text, plural, reported_text
 from pytest_lecturecheck.report.profiles import profile_groups
 from pytest_lecturecheck.report.style import Paint, Tone, verdict_tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
@@ -31,7 +31,7 @@ from pytest_lecturecheck.verdict import SHARED_MACHINE, VerdictKind
 
 _INDENT: Final = "  "
 _ALL_CELLS: Final = 2
-_PLACES: Final = 4
+_LOCATIONS: Final = 4
 _MESSAGE_CHARS: Final = 400
 _QUIET: Final = frozenset({VerdictKind.WITHIN, VerdictKind.FITS, VerdictKind.RECORDED})
 _BESIDE_FOOTPRINT: Final = (Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED)
@@ -41,7 +41,7 @@ _BAD_ENDS: Final = frozenset(
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 Group: TypeAlias = tuple[str, list[str]]
-"""Equal remarks: the message, and where it was made."""
+"""Equal remarks: the message and its locations."""
 
 
 def render_summary(
@@ -54,15 +54,15 @@ def render_summary(
     encoding: str | None = "utf-8",
 ) -> list[str]:
     """
-    Render the summary: failing lectures stand last, where a log is read first.
+    Render the summary; failing lectures come last, where a log is read first.
 
     Args:
         entries: the session's entries in the order of their items.
         width: columns of the terminal.
         colour: whether colour codes are written.
-        replication: give the line for a replication report even where nothing was held against a declared limit.
-        verbosity: at 1 and above memory over time is drawn, at 2 and above every cell of every lecture is listed.
-        encoding: what the terminal can show.
+        replication: print the line for a replication report even if nothing was compared with a declared limit.
+        verbosity: from 1 on, memory over time is drawn; from 2 on, every cell of every lecture is listed.
+        encoding: the terminal's encoding.
     """
     if not entries:
         return []
@@ -91,7 +91,7 @@ def _table(entries: Sequence[Entry], width: int, paint: Paint) -> list[str]:
         Column(title="lecture", shrink_to=20),
         Column(title="verdict"),
         Column(title="peak", right=True),
-        Column(title="budget", right=True),
+        Column(title="limit", right=True),
         Column(title="time", right=True, optional=True),
         *(Column(title=title, right=True, optional=True) for title, _ in more),
         Column(title="heaviest cell", optional=True),
@@ -100,11 +100,11 @@ def _table(entries: Sequence[Entry], width: int, paint: Paint) -> list[str]:
 
 
 def extra_columns(entries: Sequence[Entry]) -> list[tuple[str, Callable[[Run], str]]]:
-    """Give the columns that only some sessions have: title, and what prints a run's field."""
+    """Return the columns that only some sessions have: title, and the function that renders a run's field."""
     columns: list[tuple[str, Callable[[Run], str]]] = []
     if has_compile_times(entries):
         columns.append(("compile", compile_text))
-    if has_gpu_figures(entries):
+    if has_gpu_values(entries):
         columns.append(("GPU", gpu_text))
     return columns
 
@@ -113,7 +113,7 @@ def _row(entry: Entry, more: Sequence[tuple[str, Callable[[Run], str]]]) -> tupl
     peak, limit = peak_and_limit(entry)
     tone = verdict_tone(entry.verdict.kind, failed=entry.verdict.failed)
     time, time_limit = time_and_limit(entry)
-    # Where limits are exceeded, only what is over its own is marked.
+    # If limits are exceeded, only the values over their own limits are marked.
     is_peak_bad = entry.verdict.failed and (not entry.is_over or Metric.PEAK_FOOTPRINT in entry.exceeded)
     return (
         Field(entry.name),
@@ -127,11 +127,11 @@ def _row(entry: Entry, more: Sequence[tuple[str, Callable[[Run], str]]]) -> tupl
 
 
 def peak_and_limit(entry: Entry) -> tuple[str, str]:
-    """Print peak and limit; a peak over its limit never looks equal to it."""
+    """Return peak and limit as text; a peak over its limit never looks equal to it."""
     peak, limit = entry.run.measured(Metric.PEAK_FOOTPRINT), entry.limit_bytes
     if peak is None or limit is None:
-        shown = NO_FIGURE if peak is None else peak.text
-        return shown, NO_FIGURE if limit is None else format_size(limit)
+        shown = NO_VALUE if peak is None else peak.text
+        return shown, NO_VALUE if limit is None else format_size(limit)
     if peak.value <= limit:
         return peak.text, format_size(limit)
     shown, shown_limit = Metric.PEAK_FOOTPRINT.format_values_apart(peak.value, limit)
@@ -139,36 +139,36 @@ def peak_and_limit(entry: Entry) -> tuple[str, str]:
 
 
 def time_and_limit(entry: Entry) -> tuple[str, str]:
-    """Print the wall time, and the limit that it is over or an empty string; the two never look equal."""
+    """Return the wall time and the limit that it exceeds, or an empty string; the two never look equal."""
     item = entry.exceeded.get(Metric.WALL)
     if item is None or item.measured is None or item.limit is None:
-        return format_duration(entry.wall_seconds) if entry.wall_seconds else NO_FIGURE, ""
+        return format_duration(entry.wall_seconds) if entry.wall_seconds else NO_VALUE, ""
     return Metric.WALL.format_values_apart(item.measured.value, item.limit)
 
 
 def cell_text(cell: CellRun | None) -> str:
-    """Name a cell by its number and its line in the file."""
+    """Return a cell's number with its line in the file."""
     if cell is None:
-        return NO_FIGURE
+        return NO_VALUE
     return str(cell.number) if cell.line is None else f"{cell.number} (line {cell.line})"
 
 
 def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
-    """Give what is worth a remark beside the failures, equal remarks joined, by heading without empty ones."""
+    """Return the remarks that are not failures by heading, with equal remarks joined and no empty headings."""
     titled = (
         ("Verdicts", _verdict_groups(entries)),
         ("Notes", _note_groups(entries)),
         ("Findings", _finding_groups(entries)),
         ("GPUs", _device_groups(entries)),
         ("Compiler", compile_groups(entries)),
-        ("Reported by the lectures", _figure_groups(entries)),
+        ("Reported by the lectures", _reported_groups(entries)),
         ("Traced cells", profile_groups(entries)),
     )
     return [(title, groups) for title, groups in titled if groups]
 
 
 def _verdict_groups(entries: Iterable[Entry]) -> list[Group]:
-    """Collect headlines that call for an action; failures have their own text, and quiet verdicts none."""
+    """Collect headlines that call for action; failures have their own text, and good verdicts need none."""
     pairs = (
         (_named(entry.verdict.kind.value, entry.headline), entry.name)
         for entry in entries
@@ -182,17 +182,17 @@ def _named(kind: str, headline: str) -> str:
 
 
 def _note_groups(entries: Iterable[Entry]) -> list[Group]:
-    """Collect the notes of what did not fail; a failure's own text has its notes."""
+    """Collect the notes of passing lectures; a failure's own text has its notes."""
     pairs = ((note, entry.name) for entry in entries if not entry.verdict.failed for note in entry.verdict.notes)
-    return _group(_with_company(note, name) for note, name in pairs)
+    return _group(_split_companions(note, name) for note, name in pairs)
 
 
-def _with_company(note: str, name: str) -> tuple[str, str]:
-    """Put who ran beside a lecture behind its name, so that the notes of many lectures are still one."""
+def _split_companions(note: str, name: str) -> tuple[str, str]:
+    """Move the concurrent lectures from the note to the location, so that equal notes of many lectures join."""
     start = f"{SHARED_MACHINE}: "
     if not note.startswith(start):
         return note, name
-    return SHARED_MACHINE, f"{name}, beside {one_line(note.removeprefix(start))}"
+    return SHARED_MACHINE, f"{name}, with {one_line(note.removeprefix(start))}"
 
 
 def _finding_groups(entries: Iterable[Entry]) -> list[Group]:
@@ -207,37 +207,40 @@ def _device_groups(entries: Iterable[Entry]) -> list[Group]:
     return _group((line, entry.name) for entry in entries for line in device_lines(entry.run))
 
 
-def _figure_groups(entries: Iterable[Entry]) -> list[Group]:
-    return _group((figures_text(entry), entry.name) for entry in entries if entry.run.figures)
+def _reported_groups(entries: Iterable[Entry]) -> list[Group]:
+    return _group((reported_text(entry), entry.name) for entry in entries if entry.run.figures)
 
 
 def _group(pairs: Iterable[tuple[str, str]]) -> list[Group]:
-    """Join equal messages, in the order of their first appearance."""
+    """Join equal messages, in the order of their first occurrence."""
     groups: dict[str, list[str]] = {}
-    for message, place in pairs:
-        places = groups.setdefault(one_line(message, _MESSAGE_CHARS), [])
-        if place not in places:
-            places.append(place)
+    for message, location in pairs:
+        locations = groups.setdefault(one_line(message, _MESSAGE_CHARS), [])
+        if location not in locations:
+            locations.append(location)
     return list(groups.items())
 
 
 def _render_groups(title: str, groups: Sequence[Group], width: int, paint: Paint) -> list[str]:
     lines = ["", paint(Tone.TITLE, title)]
-    for message, places in groups:
+    for message, locations in groups:
         lines += wrap(message, width, first=_INDENT, rest=_INDENT)
         indent = _INDENT * 3
-        lines += [f"{indent}{paint(Tone.PLACE, fit_middle(place, width - len(indent)))}" for place in places[:_PLACES]]
-        if len(places) > _PLACES:
-            lines.append(f"{indent}and {len(places) - _PLACES} more")
+        lines += [
+            f"{indent}{paint(Tone.LOCATION, fit_middle(location, width - len(indent)))}"
+            for location in locations[:_LOCATIONS]
+        ]
+        if len(locations) > _LOCATIONS:
+            lines.append(f"{indent}and {len(locations) - _LOCATIONS} more")
     return lines
 
 
 def replication_line(entries: Sequence[Entry]) -> str:
     """
-    State in one line what a replication report asks: needs, how they were had, and the machine.
+    Render in one line what a replication report needs: memory, time, how they were measured, and the machine.
 
-    It is one line at any width, made to be copied. Lectures run one after another: times add up, peaks do not. What
-    several kernels took at once is not what a reader needs.
+    It stays one line at any width, so that it can be copied. Lectures run one after another: their times add up, their
+    peaks do not. Cohorts are left out, because a reader runs one kernel at a time.
     """
     entries = [entry for entry in entries if not entry.run.members] or entries
     peaks = [(found, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
@@ -251,14 +254,14 @@ def replication_line(entries: Sequence[Entry]) -> str:
     parts.append(f"wall time {_times_text(entries)} for {subjects_text(entries)}")
     parts.append(_declared_text(entries))
     bad = len({entry.run.lecture for entry in entries if entry.run.outcome in _BAD_ENDS})
-    parts.append(f"incomplete: {bad} lecture{plural(bad)} did not end well" if bad else "")
+    parts.append(f"incomplete: {bad} lecture{plural(bad)} did not run to the end" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")
     return "; ".join(part for part in parts if part)
 
 
 def _times_text(entries: Sequence[Entry]) -> str:
-    """Print the sum of what the cells took, and of what the lectures took with all that is around their cells."""
+    """Return the total time of the cells, and of the lectures with their kernel starts."""
     cells, whole = sum(entry.wall_seconds for entry in entries), sum(entry.seconds for entry in entries)
     around = f"; {format_duration(whole)} with kernel starts" if whole > cells else ""
     return f"{format_duration(cells)} (cells{around})"
@@ -282,7 +285,7 @@ def _declared_text(entries: Sequence[Entry]) -> str:
 
 
 def subjects_text(entries: Sequence[Entry]) -> str:
-    """Count what was run: lectures, cohorts of them, and runs where there are more (``3 lectures and 1 cohort``)."""
+    """Return the number of lectures, cohorts and, if there are more, runs (``3 lectures and 1 cohort``)."""
     lectures = {entry.run.lecture for entry in entries if not is_cohort(entry.run)}
     cohorts = {(entry.run.lecture, entry.run.variant) for entry in entries if is_cohort(entry.run)}
     counts = [(len(lectures), "lecture"), (len(cohorts), "cohort")]
@@ -291,19 +294,19 @@ def subjects_text(entries: Sequence[Entry]) -> str:
 
 
 def count_text(entries: Sequence[Entry]) -> str:
-    """Count the lectures and their verdicts (failing first) in one line, and say what they took together."""
+    """Return one line with the number of lectures, their verdicts (failing first), highest peak and total time."""
     counts: dict[tuple[bool, VerdictKind], int] = {}
     for entry in sorted(entries, key=lambda item: not item.verdict.failed):
         key = (entry.verdict.failed, entry.verdict.kind)
         counts[key] = counts.get(key, 0) + 1
-    words = ", ".join(f"{count} {kind.value}" for (_, kind), count in counts.items())
+    verdicts = ", ".join(f"{count} {kind.value}" for (_, kind), count in counts.items())
     made = [entry for entry in entries if entry.was_run]
     cell_count = sum(entry.run.cell_run_count for entry in made)
     peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
-    parts = [f"{subjects_text(entries)}: {words}"]
+    parts = [f"{subjects_text(entries)}: {verdicts}"]
     parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")
-    # A sum: lectures that ran at once took less of anybody's time.
-    parts.append(f"{format_duration(sum(entry.seconds for entry in entries))} of lectures")
+    # A sum over lectures: with several workers the session itself is shorter.
+    parts.append(f"total lecture time {format_duration(sum(entry.seconds for entry in entries))}")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Memory over time in one line of text for each lecture, and the cells of every lecture."""
+"""Render memory over time as one line of text for each lecture, and tables of all cells."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ASCII_BARS: Final = "_.-=+*#@"
 _LEAST_COLUMNS: Final = 12
 _MOST_COLUMNS: Final = 60
 _BESIDE: Final = 48
-"""Columns that names and figures beside the line are given."""
+"""Columns for the names and values next to the line."""
 _INDENT: Final = "  "
 
 
 def bars_for(encoding: str | None) -> str:
-    """Give the characters of the line, the lowest first: those that the terminal's encoding has."""
+    """Return the characters of the line that the terminal's encoding has, lowest first."""
     try:
         _BARS.encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -34,16 +34,16 @@ def bars_for(encoding: str | None) -> str:
 
 def sparkline(samples: Sequence[MemorySample], columns: int, bars: str = _BARS) -> str:
     """
-    Draw memory over time from zero to its highest sample; each column is the highest of its stretch of time.
+    Draw memory over time from zero to its highest sample; each column shows the maximum of its time window.
 
-    A stretch without a sample looks as the one before it.
+    A window without a sample repeats the one before it.
     """
     if not samples or columns < 1:
         return ""
     end = max(samples[-1].seconds, samples[0].seconds)
     levels: list[int | None] = [None] * columns
     for sample in samples:
-        # A file that was written by hand may have times that go back, and sizes below nothing.
+        # A file that was edited by hand may have decreasing times and negative sizes.
         share = max(0.0, min(sample.seconds, end)) / end if end > 0 else 0.0
         position = min(columns - 1, int(columns * share))
         levels[position] = max(levels[position] or 0, sample.level_bytes)
@@ -59,7 +59,7 @@ def _filled(levels: Sequence[int | None]) -> Iterator[int]:
 
 
 def render_timelines(entries: Sequence[Entry], *, width: int, paint: Paint, encoding: str | None) -> list[str]:
-    """Render a line of memory over time for each lecture that has one; nothing where none has."""
+    """Render a line of memory over time for each lecture that has a timeline."""
     bars, room = bars_for(encoding), max(_LEAST_COLUMNS, min(_MOST_COLUMNS, width - _BESIDE))
     rows = []
     for entry in entries:
@@ -71,7 +71,7 @@ def render_timelines(entries: Sequence[Entry], *, width: int, paint: Paint, enco
         rows.append(
             (
                 Field(entry.name),
-                Field(sparkline(samples, room, bars), Tone.PLACE),
+                Field(sparkline(samples, room, bars), Tone.LOCATION),
                 Field(highest),
                 Field(format_duration(samples[-1].seconds)),
             )

@@ -119,14 +119,14 @@ def test_a_failure_shows_both_sizes_with_their_moments_and_swap_as_context(run):
     verdict = judge(run, BUDGET, Policy())
     assert verdict.kind is VerdictKind.OVER
     rows = render_failure(Entry(run=run, verdict=verdict, budget=BUDGET), width=200).split("\n")
-    start = rows.index("Beside the footprint")
+    start = rows.index("Other memory measurements")
     assert rows[start + 1 : start + 8] == [
         "  peak RSS of the kernel: >= 45.2 GiB",
-        "  highest samples: footprint 89.9 GiB at 1 min 00 s of the run, RSS of the kernel 45.2 GiB at 1 min 30 s",
+        "  highest samples: footprint 89.9 GiB after 1 min 00 s, RSS of the kernel 45.2 GiB after 1 min 30 s",
         "  peak compressed memory: >= 75.7 GiB",
         f"  peak swap: {run.reading(Metric.PEAK_SWAP).text}",
         "",
-        "How the figures were had",
+        "Measurement methods",
         "  peak footprint: sampled every 30 s, a lower bound (phys_footprint)",
     ]
 

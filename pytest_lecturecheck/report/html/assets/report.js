@@ -62,8 +62,8 @@
     if (!cells.rows.length) return;
     const head = [
       ["cell", "number", "col"], ["line", "number", "col"], ["status", "", "col"], ["peak", "number", "col"],
-      ["of it raised here", "", "col"], ["raised", "number", "col"], ["wall time", "number", "col"],
-      [cells.has_compile ? "of it compiling" : "share of time", "", "col"], ["CPU", "number", "col"],
+      ["share added here", "", "col"], ["added", "number", "col"], ["wall time", "number", "col"],
+      [cells.has_compile ? "share compiling" : "share of time", "", "col"], ["CPU", "number", "col"],
       ...(cells.has_compile ? [["compile", "number", "col"]] : []), ...(cells.has_gpu ? [["GPU", "number", "col"]] : []),
     ];
     const body = make("tbody");
@@ -100,7 +100,7 @@
       this.first = Math.min(0, this.times[0]);
       this.last = this.times[this.times.length - 1];
       this.series = data.series.map((item) => ({ ...item, values: undelta(item.values, item.unit) }));
-      // The cells of one of several kernels stand where that kernel was started; of none of them there are no bands.
+      // Bands are the cells of one kernel; in a cohort they are shifted to that kernel's start, and absent without one.
       const shift = data.start === undefined ? 0 : data.start, stop = data.stop || this.last;
       this.bands = (shift === null ? [] : bands).map(([number, line, start, end, focus]) => ({
         number, line, focus, start: shift + start / 1000, end: end === null ? stop : shift + end / 1000,
@@ -115,7 +115,7 @@
       let most = 1;
       for (const item of this.series) for (const value of item.values) if (value > most) most = value;
       for (const level of this.data.levels) for (const value of level.values) if (value > most) most = value;
-      // A line far above everything would press all else flat; the key says where it is.
+      // A line far above everything would flatten all other lines; the key says where it is.
       for (const line of this.data.lines) {
         line.outside = line.bytes > 1.8 * most;
       }
@@ -360,17 +360,17 @@
 
     table() {
       const columns = ["time", ...(this.bands.length ? ["code cell"] : []), ...this.series.map((item) => item.name)];
-      const body = make("tbody"), most = 60, stretch = Math.max(1, Math.ceil(this.times.length / most));
+      const body = make("tbody"), most = 60, perRow = Math.max(1, Math.ceil(this.times.length / most));
       const level = (index) => this.series[0].values[index] || 0;
-      for (let start = 0; start < this.times.length; start += stretch) {
+      for (let start = 0; start < this.times.length; start += perRow) {
         let index = start;
-        for (let at = start; at < Math.min(start + stretch, this.times.length); at += 1) if (level(at) > level(index)) index = at;
+        for (let at = start; at < Math.min(start + perRow, this.times.length); at += 1) if (level(at) > level(index)) index = at;
         const band = this.bandAt(this.times[index]);
         body.append(row([[duration(this.times[index]), "number", "row"],
           ...(this.bands.length ? [[band ? String(band.number) : "-", "number"]] : []), ...this.series.map((item) => [item.values[index] === null ? "-" : size(item.values[index]), "number"])]));
       }
       const head = make("thead", {}, row(columns.map((name) => [name, "number", "col"])));
-      const caption = make("caption", { class: "dim" }, stretch > 1 ? "The highest of each stretch of time" : "All samples");
+      const caption = make("caption", { class: "dim" }, perRow > 1 ? "Highest value of each time window" : "All samples");
       return scrolled(`${this.data.title}, as a table`, make("table", {}, caption, head, body));
     }
 
@@ -390,7 +390,7 @@
     for (const chart of data.charts) {
       const made = new Chart(chart, data.bands, place);
       new ResizeObserver(() => {
-        // What is filtered out has no width; it is drawn when it is shown again.
+        // A filtered lecture has no width; its chart is drawn when it is shown again.
         if (made.plot.clientWidth && made.plot.clientWidth !== made.width) made.again();
       }).observe(made.plot);
       charts.push(made);
