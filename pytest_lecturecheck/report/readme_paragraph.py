@@ -178,20 +178,20 @@ def _storage_answer(entries: Sequence[Entry]) -> str:
     longest = _longest(entries)
     rest = "The size of the package and its data is not included."
     bounds = [_bound_of([entry], Metric.DISK_WRITTEN) for entry in longest]
-    figures = [found for found in bounds if found is not None]
-    if not figures:
+    known = [found for found in bounds if found is not None]
+    if not known:
         return f"Disk writes were not measured. {rest}"
-    is_upper = len(figures) == len(longest) and all(found.is_upper for found in figures)
-    total = sum(found.value for found in figures)
+    is_upper = len(known) == len(longest) and all(found.is_upper for found in known)
+    total = sum(found.value for found in known)
     answer = _answer(_STORAGE, total, is_upper=is_upper)
     if is_upper and not total:
         return f"The notebooks wrote nothing to the disk (**{answer}**). {rest}"
-    told = _size_text(_Bound(value=total, is_upper=is_upper, entry=longest[0]))
+    shown = _size_text(_Bound(value=total, is_upper=is_upper, entry=longest[0]))
     chosen = f"**{answer}**" if answer else "this does not decide between the template's answers"
-    if not told:
+    if not shown:
         return f"Disk writes were not measured for all notebooks; no writes were recorded for the others. {rest}"
     return (
-        f"The notebooks wrote {'up to' if is_upper else 'at least'} {told} to the disk ({chosen}): all data "
+        f"The notebooks wrote {'up to' if is_upper else 'at least'} {shown} to the disk ({chosen}): all data "
         f"written, including files that were removed or overwritten. {rest}"
     )
 
@@ -237,9 +237,9 @@ def _table(entries: Sequence[Entry]) -> str:
     for subject, entry in longest.items():
         runs = [item for item in entries if _subject(item) == subject]
         metrics = (Metric.PEAK_FOOTPRINT, *((Metric.GPU_LIVE,) if has_gpu else ()), Metric.DISK_WRITTEN)
-        figures = [_bound_text(runs, metric) for metric in metrics]
-        figures.insert(1, _time_field(entry))
-        fields = [code(_title(entry)), *map(escape, figures), escape(entry.run.outcome.value)]
+        known = [_bound_text(runs, metric) for metric in metrics]
+        known.insert(1, _time_field(entry))
+        fields = [code(_title(entry)), *map(escape, known), escape(entry.run.outcome.value)]
         rows.append(f"| {' | '.join(fields)} |")
     note = (
         "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "

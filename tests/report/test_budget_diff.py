@@ -39,30 +39,30 @@ CHANGES = [
 ]
 
 
-def test_changes():
+def test_changes_are_listed_as_expected():
     assert render_changes(CHANGES, width=100) == GOLDEN.read_text(encoding="utf-8").splitlines()
 
 
-def test_no_changes():
+def test_sessions_without_changes_say_so():
     assert render_changes([]) == ["no budget changes"]
     assert render_changes([CHANGES[-1]]) == ["1 lecture unchanged: differences within the noise"]
     assert render_changes([CHANGES[2]])[-1] == "1 lecture recorded; limits: no change"
 
 
-def test_hostile_names_are_harmless_and_narrow_terminals_are_kept():
+def test_hostile_names_are_safe_at_every_width():
     for width in (60, 80, 200):
         rows = render_changes([*CHANGES, change(lecture=HOSTILE, variant=HOSTILE, new_limit=5.0)], width=width)
         assert max(len(row) for row in rows) <= width
         assert UNSAFE.search("\n".join(rows).replace("\n", "")) is None
 
 
-def test_colour_only_when_told():
+def test_colour_is_off_by_default():
     coloured = render_changes(CHANGES, width=100, colour=True)
     assert not any("\x1b" in row for row in render_changes(CHANGES, width=100))
     assert coloured[1] == "\x1b[1mlectures/intro.md\x1b[0m"
 
 
-def test_no_figure_is_cut_on_a_narrow_terminal():
+def test_values_are_never_cut_on_narrow_terminals():
     near = change(old_limit=417.7 * MIB, new_limit=417.6 * MIB, old_seen=(353.7 * MIB,), new_seen=(353.6 * MIB,))
     far = change(old_limit=1536 * MIB, new_limit=417.6 * MIB, old_seen=(1353.7 * MIB,), new_seen=(353.6 * MIB,))
     assert render_changes([near, far], width=80)[:4] == [
@@ -83,7 +83,7 @@ def run_of(lecture, outcome=Outcome.COMPLETED, variant=""):
     return Run(lecture=lecture, platform="here", outcome=outcome, variant=variant)
 
 
-def test_what_was_not_recorded_is_named_once():
+def test_unrecorded_lectures_are_named_once():
     runs = [
         run_of("good.md"),
         run_of("gpu.md", Outcome.SKIPPED),
@@ -96,7 +96,7 @@ def test_what_was_not_recorded_is_named_once():
     assert render_unrecorded(runs[:3]) == []
 
 
-def test_many_lectures_that_were_not_recorded_are_counted():
+def test_many_unrecorded_lectures_are_counted():
     (line,) = render_unrecorded([run_of(f"{number}.md", Outcome.FAILED) for number in range(7)], width=100)
     assert line.endswith(": 0.md, 1.md, 2.md, 3.md, 4.md and 2 more")
     rows = render_unrecorded([run_of(HOSTILE, Outcome.FAILED)])

@@ -31,12 +31,12 @@ TWO = cohort(kernel(), kernel(start=0.012))
 THREE = cohort(kernel(), aborted(), kernel(), together=1400, wall=12.0)
 
 
-def test_sessions_without_cohorts_have_no_word_of_them():
+def test_sessions_without_cohorts_have_no_section():
     assert not any("oncurren" in line for line in render_summary([within()], width=120, colour=False))
     assert concurrency_tables([ALONE]) == []
 
 
-def test_the_section_of_the_terminal():
+def test_terminal_section_lists_each_number_of_kernels():
     lines = render_summary([ALONE, TWO, THREE], width=120, colour=False)
     start = lines.index("Concurrency")
     assert lines[start : start + 7] == [
@@ -82,18 +82,18 @@ def test_the_section_of_the_terminal():
         ([cohort(kernel(), name="solo")], "its kernel completed"),
     ],
 )
-def test_what_is_safe_is_concluded_from_what_was_tried(entries, conclusion):
+def test_safe_concurrency_follows_from_the_numbers_tried(entries, conclusion):
     (table,) = concurrency_tables(entries)
     assert table.conclusion == conclusion
 
 
-def test_of_repeated_runs_the_highest_figures_stand_and_all_bad_ends():
+def test_repeated_runs_show_highest_values_and_all_failures():
     worse = cohort(kernel(peak=600), aborted(), wall=11.0, together=900, repeat=2)
     (table,) = concurrency_tables([TWO, worse])
     assert table.rows == (("2", "11 s", "-", "600 MiB", "900 MiB to 1.07 GiB", "0.012 s", "1 of 4"),)
 
 
-def test_a_mix_is_compared_with_its_lectures_one_by_one():
+def test_mixed_cohorts_are_compared_with_their_lectures_in_sequence():
     mix = cohort(kernel(), kernel("b.md"), name="gpu-three")
     assert concurrency_tables([alone(), mix])[0].rows[0][2] == "-"
     (table,) = concurrency_tables([alone(), alone("b.md"), mix])
@@ -101,19 +101,19 @@ def test_a_mix_is_compared_with_its_lectures_one_by_one():
 
 
 @pytest.mark.parametrize("spoilt", [{"company": ("b.md",)}, {"outcome": Outcome.FAILED}])
-def test_a_time_that_says_little_is_no_time_alone(spoilt):
+def test_shared_or_failed_runs_give_no_time_alone(spoilt):
     (table,) = concurrency_tables([alone(**spoilt), TWO])
     assert table.rows[-1][2] == "-"
 
 
-def test_gpus_have_a_column_where_there_are_figures():
+def test_gpu_column_appears_with_measurements():
     live = Measurement(metric=Metric.GPU_LIVE, value=2 * GIB, method=Method.AGENT)
     kernels = [replace(item, readings={**item.readings, Metric.GPU_LIVE: live}) for item in (kernel(), kernel())]
     (table,) = concurrency_tables([cohort(*kernels)])
     assert dict(zip(table.titles, table.rows[0], strict=True))["total GPU"] == "2 GiB to 4 GiB live"
 
 
-def test_markdown_and_page_have_it_and_no_lecture_becomes_markup():
+def test_markdown_and_page_show_the_section_without_markup():
     hostile = cohort(kernel("<b>|x"), kernel("<b>|x"))
     text = render_markdown([ALONE, TWO, hostile])
     assert "### Concurrency" in text
@@ -125,7 +125,7 @@ def test_markdown_and_page_have_it_and_no_lecture_becomes_markup():
     assert "<b>|x" not in page
 
 
-def test_as_remarks_each_number_of_kernels_is_one_line():
+def test_remarks_have_one_line_per_number_of_kernels():
     assert concurrency_groups([ALONE, TWO])[1] == (
         (
             "kernels 2, time 9.5 s, in sequence 16 s, peak of one 500 MiB, total peak 800 MiB to 1000 MiB, start skew "
@@ -150,18 +150,18 @@ def test_properties_name_every_kernel():
     assert not any("kernel" in name for name, _ in properties(ALONE))
 
 
-def test_cells_of_all_kernels_count_and_a_reader_needs_no_more_than_one():
+def test_replication_line_leaves_cohorts_out():
     assert totals([ALONE, THREE])["cells_run"] == 4
     assert replication_line([ALONE, THREE]).startswith("peak footprint 500 MiB in a.md, exact")
     assert replication_line([THREE]).startswith("peak footprint 1.37 GiB to 1.46 GiB in a.md [c=3]")
 
 
-def test_the_place_of_a_bad_end_is_in_the_lecture_that_had_it():
+def test_location_names_the_lecture_that_failed():
     mix = cohort(kernel(), aborted("b.md"), name="mix")
     assert (mix.name, mix.location) == ("a.md [mix]", "b.md:10")
 
 
-def test_lectures_are_counted_once_and_cohorts_apart():
+def test_lectures_and_cohorts_are_counted_separately():
     alone = within("a.md")
     twice = [replace(alone, run=replace(alone.run, repeat=repeat)) for repeat in (1, 2)]
     member = changed(alone.run, company=())
@@ -178,7 +178,7 @@ def test_lectures_are_counted_once_and_cohorts_apart():
     assert totals([*twice, both])["runs"] == 3
 
 
-def test_who_ran_beside_stands_behind_each_name_so_that_the_note_stays_one():
+def test_notes_on_concurrent_lectures_are_joined():
     notes = [f"{SHARED_MACHINE}: b.md", f"{SHARED_MACHINE}: a.md, c.md and 2 more"]
     entries = [
         replace(item, verdict=replace(item.verdict, notes=(note,)))

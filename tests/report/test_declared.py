@@ -33,7 +33,7 @@ CANNOT = "a lecture that needs the declared memory cannot pass here"
         ),
     ],
 )
-def test_the_machine_is_held_against_what_is_declared(machine, line):
+def test_machine_is_compared_with_declared_memory(machine, line):
     assert render_declared(DECLARED, machine) == [line]
 
 
@@ -46,5 +46,5 @@ def test_the_machine_is_held_against_what_is_declared(machine, line):
         (None, None, ""),
     ],
 )
-def test_what_is_declared_is_said_as_it_was_written(size, seconds, text):
+def test_declared_limits_keep_their_units(size, seconds, text):
     assert declared_text(size, seconds) == text

@@ -44,17 +44,17 @@ def summary(*entries, width=120):
     return render_summary(entries, width=width, colour=False)
 
 
-def test_a_session_without_gpus_and_compilers_has_no_word_of_them():
+def test_sessions_without_gpus_and_compilers_mention_neither():
     text = "\n".join(summary(within()))
     assert not any(word in text for word in ("GPU", "compile", "Compiler"))
 
 
-def test_a_compile_of_milliseconds_is_not_worth_a_column():
+def test_short_compile_times_get_no_column():
     quick = entry_of(readings={Metric.COMPILE: measured(Metric.COMPILE, 0.4)})
     assert not any("compil" in line.lower() for line in summary(quick))
 
 
-def test_columns_appear_for_all_where_one_lecture_has_the_figures():
+def test_one_lecture_with_values_adds_the_columns():
     heavy = entry_of(
         readings={
             Metric.COMPILE: measured(Metric.COMPILE, 6.25),
@@ -84,12 +84,12 @@ def test_columns_appear_for_all_where_one_lecture_has_the_figures():
         ({Metric.GPU_USED: used(), Metric.GPU_LIVE: measured(Metric.GPU_LIVE, 2 * GIB)}, True, "2 GiB live"),
     ],
 )
-def test_what_was_live_says_more_than_what_was_held(readings, is_reserved, text):
+def test_live_memory_is_preferred_to_held_memory(readings, is_reserved, text):
     use = DeviceUse(device=T4, used=used(), is_reserved=is_reserved)
     assert gpu_text(entry_of(readings=readings, devices=(use,)).run) == text
 
 
-def test_a_shared_card_names_who_else_held_memory_of_it():
+def test_shared_gpus_name_the_other_holders():
     use = DeviceUse(
         device=T4,
         used=used(),
@@ -131,13 +131,13 @@ def test_a_shared_card_names_who_else_held_memory_of_it():
     ]
 
 
-def test_the_last_words_of_a_kernel_that_died_stand_for_its_allocators():
+def test_dead_kernels_show_their_last_allocator_reading():
     last = AllocatorUsage(library="CuPy", device="cuda:1", live_bytes=GIB, largest_free_block_bytes=64 * MIB)
     run = entry_of(evidence=Evidence(cell_number=1, allocators=(last,))).run
     assert device_lines(run) == ["CuPy on cuda:1: live 1 GiB, largest free block 64 MiB"]
 
 
-def test_cold_and_warm_compiling_are_told_apart():
+def test_cold_and_warm_compile_times_are_separate():
     def run(repeat, seconds, hits, misses):
         figures = CompileTimes(seconds=seconds, count=12, cache_hits=hits, cache_misses=misses)
         return entry_of(
@@ -154,7 +154,7 @@ def test_cold_and_warm_compiling_are_told_apart():
     )
 
 
-def test_programs_that_are_kept_have_a_line_however_quickly_they_were_compiled():
+def test_persistent_caches_always_get_a_line():
     quick = entry_of(
         readings={Metric.COMPILE: measured(Metric.COMPILE, 0.25)},
         cells=[replace(cell(1, 10, 500, 400, 8.0), compilation=CompileTimes(seconds=0.25, count=2))],

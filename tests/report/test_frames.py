@@ -71,7 +71,7 @@ def test_the_library_frame_that_raised_shows_its_line():
     ]
 
 
-def test_chained_exceptions_keep_what_joins_them():
+def test_chained_exceptions_keep_their_joining_sentence():
     assert condense_traceback(CHAINED) == [
         "Cell In[4], line 2",
         '  ----> 2     {}["a"]',
@@ -86,7 +86,7 @@ def test_chained_exceptions_keep_what_joins_them():
     ]
 
 
-def test_a_message_right_below_a_frame_is_none_of_its_lines():
+def test_messages_below_a_frame_do_not_belong_to_it():
     packed = (
         CHAINED[0].replace("error:\n\nKeyError", "error:\nKeyError").replace("from error\n\nValue", "from error\nValue")
     )
@@ -107,7 +107,7 @@ def test_recursion_stays_short():
     ]
 
 
-def test_recursion_that_the_kernel_spells_out_stays_short():
+def test_repeated_frames_of_a_recursion_are_joined():
     repeated = (RECURSION[2],) * 40
     assert condense_traceback((*RECURSION[:2], *repeated, RECURSION[-1])) == [
         "Cell In[5], line 3",
@@ -151,7 +151,7 @@ def test_a_long_message_is_cut():
 
 
 @pytest.mark.parametrize("traceback", [(), ("",), ("\n\n",)])
-def test_nothing_gives_nothing(traceback):
+def test_empty_tracebacks_stay_empty(traceback):
     assert condense_traceback(traceback) == []
     assert whole_traceback(traceback) == []
 

@@ -61,7 +61,7 @@ def parsed(line):
         ("", ""),
     ],
 )
-def test_marks_of_commands_are_kept_apart(text, expected):
+def test_command_marks_are_separated(text, expected):
     assert guard(text) == expected
 
 
@@ -72,23 +72,23 @@ def test_no_text_holds_a_command(text):
 
 
 @given(st.text(st.characters(exclude_characters=":#")))
-def test_text_without_marks_stays(text):
+def test_text_without_marks_is_unchanged(text):
     assert guard(text) == text
 
 
-def test_samples_that_the_reader_of_this_test_does_find():
+def test_parser_of_this_test_finds_real_commands():
     assert commands_in("a\n ::error::b\rx ##[warning]") == ["::error::b", "x ##[warning]"]
 
 
 @pytest.mark.parametrize(
     "text", [HOSTILE, "\n::add-mask::x\n##[add-mask]x\n", ":\u200b:error::", "::", "x\r::error::y"]
 )
-def test_nothing_that_is_printed_of_a_hostile_lecture_holds_a_command(text):
+def test_hostile_lectures_print_no_command(text):
     for output in hostile_outputs(text):
         assert commands_in(guard(output)) == []
 
 
-def test_annotations_stand_on_the_lectures_own_lines():
+def test_annotations_point_at_lines_of_the_lecture():
     lines = render_annotations([within(), over(), failed(), died(), not_started()], "book")
     kesten = "lectures/programming/kesten_processes_in_depth.md"
     assert lines[0] == (
@@ -110,7 +110,7 @@ def test_annotations_stand_on_the_lectures_own_lines():
     assert len(lines) == 4
 
 
-def test_a_lecture_is_annotated_once_and_no_more_than_ten_are():
+def test_at_most_ten_lectures_are_annotated_once_each():
     again = replace(failed(), run=replace(failed().run, repeat=2))
     assert len(render_annotations([failed(), again])) == 1
     assert len(render_annotations([failed(f"{number}.md") for number in range(30)])) == 10
@@ -126,7 +126,7 @@ def test_a_lecture_is_annotated_once_and_no_more_than_ten_are():
         (".", "x/a.md", "x/a.md"),
     ],
 )
-def test_the_file_counts_from_the_top_of_the_repository(folder, lecture, file):
+def test_annotated_paths_start_at_the_repository_root(folder, lecture, file):
     (line,) = render_annotations([failed(lecture)], folder)
     assert parsed(line)[0]["file"] == file
 
@@ -155,7 +155,7 @@ def test_no_text_leaves_its_annotation(text):
     check_annotation(text)
 
 
-def test_the_whole_session_is_in_the_summary_where_there_is_room():
+def test_small_sessions_are_summarised_in_full():
     text = render_step_summary(session(), platform="linux-x86_64-cpu", machine=MACHINE)
     assert text.startswith("## Lecture check\n\n**18 lectures: 1 over, 1 failed, 1 timed out, 2 died, 7 within, ")
     assert text.count("<details>") == 5
@@ -169,7 +169,7 @@ def large_session(times):
     ]
 
 
-def test_a_huge_session_is_cut_to_what_github_takes():
+def test_huge_sessions_fit_the_limit_of_github():
     text = render_step_summary(large_session(75), platform="here", machine=MACHINE)
     assert 0 < len(text.encode()) <= SUMMARY_BYTES
     assert text.startswith("## Lecture check\n\n**900 lectures: 675 failed, 225 within;")
@@ -178,7 +178,7 @@ def test_a_huge_session_is_cut_to_what_github_takes():
     assert text.count("<details>") < 675
 
 
-def test_failures_come_first_and_a_large_session_is_cut_to_what_fits():
+def test_large_sessions_keep_their_failures():
     many = large_session(10)
     for room in (100_000, 15_000, 3000):
         text = render_step_summary(many, platform="here", machine=MACHINE, room_bytes=room)

@@ -58,11 +58,11 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def test_golden():
+def test_page_is_as_expected():
     assert structure_of(pictured()) == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_the_policy_allows_exactly_the_blocks_of_the_page_and_nothing_else():
+def test_policy_allows_only_the_blocks_of_the_page():
     page = Page(page_of(session()))
     (policy,) = (meta["content"] for meta in page.named("meta") if meta.get("http-equiv") == "Content-Security-Policy")
     directives = dict(part.split(" ", 1) for part in policy.split("; "))
@@ -87,7 +87,7 @@ def test_the_policy_allows_exactly_the_blocks_of_the_page_and_nothing_else():
     }
 
 
-def test_the_page_names_nothing_outside_itself():
+def test_page_refers_to_nothing_external():
     page = Page(page_of([*session(), on_gpu()]))
     for _, attributes in page.elements:
         assert not {"src", "srcset", "action", "data", "poster", "style"} & attributes.keys()
@@ -97,7 +97,7 @@ def test_the_page_names_nothing_outside_itself():
     assert "@import" not in "".join(page.content("style"))
 
 
-def test_the_scripts_make_no_markup_and_no_code_from_text():
+def test_scripts_turn_no_text_into_markup_or_code():
     own = Page(page_of([])).content("script")[1]
     for word in (
         "innerHTML",
@@ -132,19 +132,19 @@ def test_hostile_text_stays_text(hostile):
 
 @settings(max_examples=60)
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=40))
-def test_no_text_leaves_its_data_block(text):
+def test_no_text_escapes_its_data_block(text):
     block = data_block({"name": text})
     assert block.isascii()
     assert not set("<>&") & set(block)
     assert json.loads(block) == {"name": text}
 
 
-def test_data_refuses_what_json_does_not_know():
+def test_data_rejects_nan_and_infinity():
     with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
         data_block([float("nan")])
 
 
-def test_failures_come_first_and_each_lecture_has_its_place():
+def test_failures_come_first_with_anchors_for_all():
     entries = [within(), failed(), *quiet_ones(), over()]
     page = Page(page_of(entries))
     lectures = [found for found in page.named("details") if found.get("class") == "lecture"]
@@ -167,20 +167,20 @@ def test_failures_come_first_and_each_lecture_has_its_place():
         ([died()], "1 of 1 lecture failed"),
     ],
 )
-def test_the_outcome_in_one_sentence(entries, sentence):
+def test_outcome_is_one_sentence(entries, sentence):
     text = page_of(entries)
     assert f"<title>Lecture check: {sentence}</title>" in text
     assert f">{sentence}</p>" in text
 
 
-def test_when_it_was_measured():
+def test_start_time_is_shown():
     entries = [
         replace(within(), run=changed(within().run, started=f"2026-11-29T1{hour}:30:05+00:00")) for hour in (9, 8)
     ]
     assert '<time datetime="2026-11-29T18:30:05+00:00">2026-11-29 18:30 UTC</time>' in page_of(entries)
 
 
-def test_a_page_without_a_machine():
+def test_page_without_machine_still_renders():
     assert '<p class="machine"></p>' in render_html([replace(within(), run=replace(within().run, machine=None))])
 
 
@@ -193,7 +193,7 @@ def test_a_page_without_a_machine():
         (500, 100, [("fill over", 1000), ("fill within", 200), ("mark", 200)]),
     ],
 )
-def test_a_bar_shows_what_was_seen_against_its_limit(peak, limit, shape):
+def test_bars_show_peak_and_limit(peak, limit, shape):
     entry = over()
     (item, *_) = entry.verdict.comparisons
     measured = replace(item.measured, value=peak * MIB)
@@ -215,7 +215,7 @@ def undelta(deltas, unit):
     return values
 
 
-def test_a_timeline_comes_out_as_it_went_in():
+def test_packed_timelines_unpack_unchanged():
     entry = with_timeline(within(), 300)
     (chart,) = lecture_data(entry)["charts"]
     times = [round(sample.seconds * 1000) for sample in entry.run.timeline]
@@ -238,14 +238,14 @@ def test_a_timeline_comes_out_as_it_went_in():
     assert chart["summary"] == ("Memory of lectures/jax_intro.md over 7.47 s; peak footprint 1.21 GiB in code cell 3")
 
 
-def test_one_line_is_enough_for_a_kernel_that_is_alone():
+def test_single_kernels_have_one_memory_line():
     entry = with_timeline(within(), 10)
     alone = tuple(replace(item, rss_bytes=item.footprint_bytes - MIB // 2, swap_bytes=0) for item in entry.run.timeline)
     (chart,) = lecture_data(replace(entry, run=replace(entry.run, timeline=alone)))["charts"]
     assert [item["key"] for item in chart["series"]] == ["footprint"]
 
 
-def test_what_was_not_had_leaves_a_gap():
+def test_missing_samples_leave_gaps():
     entry = with_timeline(within(), 4)
     missing = tuple(
         replace(item, footprint_bytes=None, rss_bytes=None if number == 1 else item.rss_bytes)
@@ -258,7 +258,7 @@ def test_what_was_not_had_leaves_a_gap():
     assert shown[2] == pytest.approx(missing[2].rss_bytes, abs=rss["unit"])
 
 
-def test_a_gpu_has_a_chart_of_its_own():
+def test_each_gpu_has_a_chart():
     memory, device = lecture_data(on_gpu())["charts"]
     assert memory["title"] == "Memory over time"
     assert device["title"] == "GPU 0 (Tesla T4) over time"
@@ -270,7 +270,7 @@ def test_a_gpu_has_a_chart_of_its_own():
     assert device["lines"] == [{"name": "device memory", "key": "cap", "bytes": 15 * GIB}]
 
 
-def test_of_several_gpus_each_allocator_goes_to_its_own():
+def test_allocators_are_assigned_to_their_gpus():
     entry = on_gpu()
     (first,) = entry.run.devices
     second = replace(first, device=replace(first.device, index=1))
@@ -278,7 +278,7 @@ def test_of_several_gpus_each_allocator_goes_to_its_own():
     assert [[level["key"] for level in chart["levels"]] for chart in charts[1:]] == [["pool", "live"], []]
 
 
-def test_cells_with_their_bars():
+def test_cells_have_bars():
     cells = lecture_data(on_gpu())["cells"]
     assert (cells["has_compile"], cells["has_gpu"]) == (True, False)
     assert [row["memory_bar"] for row in cells["rows"]] == [[44, 32], [77, 881], [958, 42]]
@@ -289,7 +289,7 @@ def test_cells_with_their_bars():
     assert (rows[3]["status"], rows[3]["tone"], rows[3]["peak"]) == ("not run", "dim", "-")
 
 
-def test_a_band_says_when_and_whether_the_verdict_is_about_it():
+def test_bands_mark_the_cell_of_the_verdict():
     bands = lecture_data(with_timeline(over(), 41))["bands"]
     assert bands == [
         [1, "12", 0, 225, False],
@@ -309,11 +309,11 @@ def test_thinning_keeps_ends_and_extremes(levels, most):
 
 
 @pytest.mark.parametrize(("lectures", "points"), [(0, 2000), (1, 2000), (200, 2000), (500, 1000), (100_000, 200)])
-def test_points_of_a_lecture(lectures, points):
+def test_points_per_lecture_are_bounded(lectures, points):
     assert points_for(lectures) == points
 
 
-def test_two_hundred_lectures_with_whole_timelines_stay_under_ten_megabytes():
+def test_pages_of_200_lectures_stay_under_10_megabytes():
     entry = with_timeline(over(), 2000)
     entries = [replace(entry, run=replace(entry.run, lecture=f"lectures/number_{number}.md")) for number in range(200)]
     assert len(entry.run.timeline) == 2000

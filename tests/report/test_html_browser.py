@@ -57,7 +57,7 @@ def visit(running, tmp_path):
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_everybody_can_read_it(visit, width, dark):
+def test_page_passes_accessibility_checks(visit, width, dark):
     browser = visit([*pictured(), at_once(7, ends=(2,)), *session()[5:8]], width=width, dark=dark)
     browser.evaluate(AXE.read_text(encoding="utf-8") + "; 1")
     found = browser.evaluate(
@@ -69,13 +69,13 @@ def test_everybody_can_read_it(visit, width, dark):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_is_wider_than_the_window(visit, width):
+def test_page_never_scrolls_sideways(visit, width):
     browser = visit([*pictured(), hostile_entry("x" * 300)], width=width)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_page_looks_like_one(visit, tmp_path, dark):
+def test_page_is_laid_out(visit, tmp_path, dark):
     browser = visit(pictured(), dark=dark, opened=False)
     picture = tmp_path / "picture.png"
     browser.picture(picture)
@@ -100,13 +100,13 @@ def test_charts_are_drawn_when_a_lecture_is_opened(visit):
     assert painted == [True] * 6
 
 
-def test_the_page_asks_for_nothing_and_complains_of_nothing(visit):
+def test_page_loads_nothing_and_logs_nothing(visit):
     browser = visit([*pictured(), *session()])
     assert [address.rpartition("/")[2] for address in browser.requests] == ["report.html"]
     assert browser.messages == []
 
 
-def test_a_hostile_lecture_runs_nothing(visit):
+def test_hostile_lectures_run_no_code(visit):
     hostile = hostile_entry(f"{MARKUP}<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>")
     browser = visit([hostile, with_timeline(hostile, 20)])
     assert browser.evaluate("window.owned === undefined && document.images.length === 0")
@@ -128,7 +128,7 @@ def test_a_hostile_lecture_runs_nothing(visit):
     assert any("Content Security Policy" in message for message in browser.messages)
 
 
-def test_a_timeline_is_zoomed_by_keys_and_by_the_mouse(visit):
+def test_timelines_zoom_by_keyboard_and_mouse(visit):
     browser = visit(pictured()[3:4])
     browser.evaluate("document.querySelector('.plot').focus()")
     assert browser.evaluate("document.querySelector('.readout').textContent") == ""
@@ -151,7 +151,7 @@ def test_a_timeline_is_zoomed_by_keys_and_by_the_mouse(visit):
     assert "code cell 2, line 30: footprint" in browser.evaluate("document.querySelector('.readout').textContent")
 
 
-def test_kernels_at_once_are_drawn_and_read_together(visit):
+def test_concurrent_kernels_share_a_chart(visit):
     browser = visit([at_once(3, ends=(2,))])
     assert browser.evaluate("document.querySelectorAll('canvas').length") == 1
     browser.evaluate("document.querySelector('.plot').focus()")
@@ -172,7 +172,7 @@ def test_kernels_at_once_are_drawn_and_read_together(visit):
     assert "" not in colours
 
 
-def test_each_chart_is_there_as_a_table_and_its_lines_can_be_left_out(visit):
+def test_charts_have_tables_and_switchable_lines(visit):
     browser = visit(pictured()[3:4])
     rows = browser.evaluate(
         "Array.from(document.querySelectorAll('.as-table tr'))"
@@ -194,7 +194,7 @@ def test_each_chart_is_there_as_a_table_and_its_lines_can_be_left_out(visit):
     assert browser.evaluate("document.querySelector('.key').getAttribute('aria-pressed')") == "false"
 
 
-def test_lectures_are_filtered_found_and_put_in_order(visit):
+def test_lectures_can_be_filtered_found_and_sorted(visit):
     browser = visit(session(), opened=False)
     shown = (
         "Array.from(document.querySelectorAll('details.lecture')).filter(item => !item.hidden)"
@@ -214,7 +214,7 @@ def test_lectures_are_filtered_found_and_put_in_order(visit):
     assert browser.evaluate(shown) == sorted(browser.evaluate(shown))
 
 
-def test_a_link_opens_its_lecture_and_the_theme_can_be_chosen(visit):
+def test_links_open_lectures_and_themes_switch(visit):
     browser = visit(session(), opened=False)
     browser.evaluate("document.querySelector('.ranking a').click()")
     browser.evaluate(SETTLE)

@@ -38,7 +38,7 @@ def staged(*timelines, starts=(0.0, 1.0)):
     return replace(entry, run=replace(entry.run, members=members))
 
 
-def test_each_kernel_stands_on_one_clock_and_the_sum_counts_who_is_there():
+def test_kernels_share_a_clock_and_a_total():
     (chart,) = lecture_data(staged([(0, 1), (1, 2), (2, 4)], [(0, 1), (2, 3), (3, 8)]))["charts"]
     assert moments(chart) == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert [item["name"] for item in chart["series"]] == ["total", "kernel 1", "kernel 2"]
@@ -54,7 +54,7 @@ def test_each_kernel_stands_on_one_clock_and_the_sum_counts_who_is_there():
     assert (chart["note"], chart["start"], chart["levels"]) == ("", None, [])
 
 
-def test_the_kernel_that_ended_worst_is_named_and_its_cells_are_the_bands():
+def test_bands_are_the_cells_of_the_worst_kernel():
     data = lecture_data(at_once(3, ends=(2,)))
     (chart,) = data["charts"]
     assert [item["name"] for item in chart["series"]] == ["total", "kernel 1", "kernel 2 (died)", "kernel 3"]
@@ -63,7 +63,7 @@ def test_the_kernel_that_ended_worst_is_named_and_its_cells_are_the_bands():
     assert len(data["bands"]) == 3
 
 
-def test_different_lectures_are_named_and_of_many_the_largest_are_drawn():
+def test_charts_name_lectures_and_draw_the_largest():
     (chart,) = lecture_data(at_once(14, lectures=("lectures/a.md", "lectures/b.md")))["charts"]
     assert chart["note"] == "2 more kernels have no line of their own; they count in the total."
     assert [item["name"] for item in chart["series"]][:3] == [
@@ -75,7 +75,7 @@ def test_different_lectures_are_named_and_of_many_the_largest_are_drawn():
     assert len(set(looks)) == len(looks) == 12
 
 
-def test_what_each_held_of_a_gpu_has_a_chart():
+def test_gpu_memory_per_kernel_has_a_chart():
     first = on_gpu().run
     run = at_once(2).run
     members = tuple(replace(member, devices=first.devices) for member in run.members)
@@ -87,12 +87,12 @@ def test_what_each_held_of_a_gpu_has_a_chart():
     assert gpu["lines"] == [{"name": "device memory", "key": "cap", "bytes": 15 * GIB}]
 
 
-def test_kernels_that_came_to_no_cell_have_no_clock():
+def test_kernels_without_cells_are_not_drawn():
     assert lecture_data(cohort(kernel(), kernel(start=None)))["charts"] == []
     assert lecture_data(staged([(0, 1)], []))["charts"] == []
 
 
-def test_the_peak_of_the_sum_survives_thinning():
+def test_thinning_keeps_the_peak_of_the_total():
     entry = at_once(8, samples=2000)
     (chart,) = lecture_data(entry, 300)["charts"]
     whole = lecture_data(entry, 10**6)["charts"][0]
@@ -100,12 +100,12 @@ def test_the_peak_of_the_sum_survives_thinning():
     assert abs(max(values(chart["series"][0])) - max(values(whole["series"][0]))) <= MIB
 
 
-def test_two_hundred_cohorts_are_no_larger_than_two_hundred_lectures_may_be():
+def test_pages_of_200_cohorts_stay_small():
     # Up to 250 lectures each has as many points as it has alone: a quarter of them shows what all would take.
     assert points_for(200) == points_for(1)
     page = page_of([at_once(4, samples=2000)] * 50)
     assert len(page.encode()) < 10 * 10**6 / 4
 
 
-def test_a_lecture_by_itself_has_the_charts_of_one():
+def test_single_lectures_keep_their_own_charts():
     assert "start" not in json.dumps(lecture_data(within())["charts"])

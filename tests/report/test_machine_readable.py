@@ -46,14 +46,14 @@ def test_json_holds_the_records_and_totals():
     }
 
 
-def test_json_is_ascii_and_knows_that_nothing_is_not_zero():
+def test_json_is_ascii_and_unmeasured_is_null():
     text = render_json([{"lecture": HOSTILE}], [not_started()])
     assert text.isascii()
     assert json.loads(text)["totals"]["highest_peak_footprint_bytes"] is None
     assert json.loads(text)["totals"]["highest_peak_footprint_lecture"] is None
 
 
-def test_json_refuses_what_json_does_not_know():
+def test_json_rejects_nan_and_infinity():
     with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
         render_json([{"seconds": float("nan")}], [])
 
@@ -80,7 +80,7 @@ def test_properties_of_a_lecture_over_its_budget():
     ]
 
 
-def test_properties_say_what_was_not_measured_and_how_far_a_bracket_reaches():
+def test_properties_explain_missing_values_and_brackets():
     unread = next(item for item in quiet_ones() if item.run.lecture == "lectures/unread.md")
     readings = {
         Metric.PEAK_FOOTPRINT: Measurement(

@@ -54,7 +54,7 @@ class Page(HTMLParser):
         ("\x1b[31mred\x00", "red&#92;x00"),
     ],
 )
-def test_escape(text, expected):
+def test_text_is_escaped(text, expected):
     assert escape(text) == expected
 
 
@@ -111,11 +111,11 @@ def test_failures_come_first_and_their_text_is_whole():
     assert ">   43 | so.minimize(f, [1.0])\n" in text
 
 
-def test_nothing_run():
+def test_empty_sessions_say_so():
     assert render_markdown([]) == "## Lecture check\n\nNo lecture was run.\n"
 
 
-def test_what_is_over_is_marked_and_the_details_have_the_source():
+def test_exceeded_values_are_marked_and_details_show_source():
     text = render_markdown([over(), over_by_time()])
     assert (
         "| <code>lectures/programming/kesten_processes_in_depth.md</code> | **over** | **7.94 GiB** | 1.39 GiB "

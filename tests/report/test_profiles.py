@@ -47,7 +47,7 @@ def entry(*cells):
     return Entry(run=run, verdict=Verdict(kind=VerdictKind.PROFILED, failed=False, headline="traced"))
 
 
-def test_launch_bound_is_a_figure():
+def test_launch_bound_comes_with_numbers():
     assert device_text(DEVICE) == LAUNCH_LINE
 
 
@@ -77,21 +77,21 @@ def test_launch_bound_is_a_figure():
         ),
     ],
 )
-def test_each_word(changes, text):
+def test_each_kind_of_bound_has_a_text(changes, text):
     assert device_text(replace(DEVICE, **changes)) == text
 
 
-def test_one_line_for_a_cell_with_where_its_trace_lies():
+def test_traced_cells_have_one_line_with_their_trace():
     assert list(profile_lines(cell(), FIGURES)) == [f"{LAUNCH_LINE}; {OPS}; trace: {TRACE}"]
 
 
-def test_what_else_the_time_went_into():
+def test_rest_of_the_cell_time_is_explained():
     figures = replace(FIGURES, cell_seconds=6.0)
     (line,) = profile_lines(cell(compilation=CompileTimes(seconds=3.5)), figures)
     assert line == f"{LAUNCH_LINE}; the whole cell took 6 s; compiling took 3.5 s; {OPS}; trace: {TRACE}"
 
 
-def test_each_device_has_its_line():
+def test_each_device_has_a_line():
     figures = replace(FIGURES, devices=(DEVICE, replace(DEVICE, device="GPU 1")), is_cut=True)
     first, second = profile_lines(cell(), figures)
     assert first == f"{LAUNCH_LINE}; {OPS}"
@@ -102,12 +102,12 @@ def test_each_device_has_its_line():
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(None, ""), (0.25, " in 0.25 s")])
-def test_a_cell_without_an_operation(seconds, text):
+def test_cells_without_operations_say_so(seconds, text):
     figures = ProfileSummary(cell_seconds=seconds, trace=TRACE)
     assert list(profile_lines(cell(), figures)) == [f"no operation of JAX ran on any device{text}; trace: {TRACE}"]
 
 
-def test_the_summary_has_a_section():
+def test_summary_has_a_section():
     lines = render_summary([entry(cell(None), cell())], width=400, colour=False)
     start = lines.index("Traced cells")
     assert lines[start : start + 4] == [
@@ -119,7 +119,7 @@ def test_the_summary_has_a_section():
     assert "Traced cells" not in render_summary([entry(cell(None))], width=400, colour=False)
 
 
-def test_markdown_has_it_too_and_names_are_harmless():
+def test_markdown_has_the_section_with_safe_names():
     hostile = replace(DEVICE, top_ops=(ProfiledOp(name="\x1b[31m<b>|`x`\n" + "y" * 300, seconds=1.0, count=1),))
     text = render_markdown([entry(cell(replace(FIGURES, devices=(hostile,))))])
     (line,) = [line for line in text.split("\n") if "probably launch bound" in line]

@@ -49,7 +49,7 @@ PEAK, WALL = Metric.PEAK_FOOTPRINT, Metric.WALL
 
 
 @pytest.mark.parametrize("name", SESSION_RENDERINGS)
-def test_the_whole_text(name):
+def test_texts_are_as_expected(name):
     assert SESSION_RENDERINGS[name]() + "\n" == (GOLDEN / name).read_text(encoding="utf-8")
 
 
@@ -81,11 +81,11 @@ def ratio(first, second, metric=PEAK, **rest):
         (Ratio(metric=WALL, before=None, after=SideValue(value=3.0)), False),
     ],
 )
-def test_what_exceeds_a_factor(found, exceeds):
+def test_growth_beyond_a_factor_is_found(found, exceeds):
     assert found.exceeds(1.2) is exceeds
 
 
-def test_the_lecture_that_exceeds_is_named_and_no_other():
+def test_only_lectures_beyond_the_factor_are_named():
     assert exceeding(*sides(), 1.25) == [
         "lectures/gpu.md (compile time 2.08 x)",
         "lectures/growth.md (peak footprint 1.31 x, wall time 1.91 x)",
@@ -94,13 +94,13 @@ def test_the_lecture_that_exceeds_is_named_and_no_other():
     assert exceeding(*sides(after(), before()), 1.2) == ["lectures/gpu.md (GPU memory live 2.00 x)"]
 
 
-def test_times_of_different_machines_or_in_company_do_not_count():
+def test_times_of_other_machines_or_shared_runs_do_not_count():
     assert exceeding(*sides(None, after(LARGER)), 1.2) == ["lectures/growth.md (peak footprint 1.31 x)"]
     crowded = session_of(kept("lectures/growth.md", 748, 40.0, company=("lectures/other.md",)))
     assert exceeding(*sides(None, crowded), 1.2) == []
 
 
-def test_of_repeated_runs_the_highest_figures_count_and_failures_are_told():
+def test_repeated_runs_count_highest_values_and_show_failures():
     session = session_of(kept("a.md", 100, 9.0), kept("a.md", 120, 8.0, kind=VerdictKind.OVER), kept("a.md", 110, 7.0))
     failing = replace(session.runs[1], verdict=replace(session.runs[1].verdict, failed=True))
     (lecture,) = side_of_session(replace(session, runs=(session.runs[0], failing)), "").lectures.values()
@@ -117,12 +117,12 @@ def test_of_repeated_runs_the_highest_figures_count_and_failures_are_told():
         kept("a.md", 100, is_profiled=True, kind=VerdictKind.PROFILED),
     ],
 )
-def test_runs_whose_figures_say_nothing_have_none(run):
+def test_incomplete_runs_have_no_values(run):
     (lecture,) = side_of_session(session_of(run), "").lectures.values()
     assert lecture.figures == {}
 
 
-def test_what_differs_is_told_only_of_lectures_that_both_know():
+def test_environment_changes_come_from_common_lectures_only():
     first = session_of(kept("a.md", 1), kept("only.md", 1, software=NOW))
     second = session_of(kept("a.md", 1, machine=replace(MACHINE, ram_bytes=MACHINE.ram_bytes + 1)))
     assert differences(*sides(first, second)) == ()
@@ -143,7 +143,7 @@ def test_the_order_of_runs_does_not_matter(first, second):
 
 
 @given(st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40)), min_size=1, max_size=6))
-def test_swapping_the_sides_inverts_the_ratios_and_keeps_the_order_of_change(figures):
+def test_swapped_sides_invert_the_ratios(figures):
     first = session_of(*(kept(f"{i}.md", a / MIB) for i, (a, _) in enumerate(figures)))
     second = session_of(*(kept(f"{i}.md", b / MIB) for i, (_, b) in enumerate(figures)))
     there, back = compare_sides(*sides(first, second)), compare_sides(*sides(second, first))
@@ -153,7 +153,7 @@ def test_swapping_the_sides_inverts_the_ratios_and_keeps_the_order_of_change(fig
         assert pair.ratios[0].value * by_subject[pair.subject].ratios[0].value == pytest.approx(1)
 
 
-def test_many_lectures_show_those_that_changed_most():
+def test_long_tables_keep_the_largest_changes():
     first = session_of(*(kept(f"{i:03}.md", 1000) for i in range(60)))
     second = session_of(*(kept(f"{i:03}.md", 1000 + 20 * i) for i in range(60)))
     lines = render_comparison(*sides(first, second), width=80)
@@ -163,7 +163,7 @@ def test_many_lectures_show_those_that_changed_most():
     assert "019.md" not in "\n".join(lines)
 
 
-def test_nothing_in_common():
+def test_sessions_without_common_lectures_say_so():
     lines = render_comparison(*sides(session_of(kept("a.md", 1)), session_of(kept("b.md", 1))), width=80, most=1.2)
     assert lines == [
         "before: A, linux-x86_64-cpu",
@@ -181,7 +181,7 @@ def test_nothing_in_common():
     ]
 
 
-def test_a_drift_is_of_the_last_machine_and_the_last_method():
+def test_drift_uses_the_last_machine_and_method():
     moments = moments_of(drifting(), ("lectures/nuts.md", ""))
     drift, count, days = drift_of(moments, PEAK)
     assert isinstance(drift, Drift)
@@ -197,7 +197,7 @@ def test_a_drift_is_of_the_last_machine_and_the_last_method():
     assert drift_of([], PEAK) == (None, 0, 0)
 
 
-def test_times_in_company_are_no_part_of_a_trend():
+def test_shared_times_are_excluded_from_trends():
     sessions = [
         session_of(kept("a.md", 100, 10.0 * 1.1**week, company=("b.md",) if week % 2 else ()), days=7 * week)
         for week in range(12)
@@ -205,7 +205,7 @@ def test_times_in_company_are_no_part_of_a_trend():
     assert drift_of(moments_of(sessions, ("a.md", "")), WALL)[1] == 6
 
 
-def test_variants_have_histories_of_their_own_and_old_rows_are_left_out():
+def test_variants_have_separate_histories():
     sessions = [session_of(kept("a.md", 100), kept("a.md", 50, variant="gpu"), days=day) for day in range(5)]
     lines = render_history(sessions, "a.md", width=80, most=3)
     assert [line for line in lines if line.startswith("a.md")] == ["a.md: 5 sessions", "a.md [gpu]: 5 sessions"]
@@ -271,7 +271,7 @@ def test_any_text_is_harmless(text):
         (15 * 86400.0 + 60, "**more than 14 days** (measured: up to 15 days 1 h"),
     ],
 )
-def test_the_answer_on_time(seconds, answer):
+def test_answer_on_time_follows_from_the_bound(seconds, answer):
     (entry, *_) = package()
     text = render_readme([replace(entry, seconds=seconds)], platform="here", ended=None)
     assert TIME_ANSWER + answer + " including kernel starts, one notebook).\n" in text
@@ -310,11 +310,11 @@ def written_of(size, method=EXACT):
         (15 * 86400.0 + 7199, "**more than 14 days** (measured: at least 15 days 1 h including kernel starts"),
     ],
 )
-def test_the_time_of_what_did_not_come_to_its_end_is_a_lower_bound(seconds, answer):
+def test_times_of_incomplete_runs_are_lower_bounds(seconds, answer):
     assert sentences([made(outcome=Outcome.FAILED, seconds=seconds)])[1] == f"{TIME_ANSWER}{answer}, one notebook)."
 
 
-def test_only_the_figures_of_the_notebooks_concerned_are_lower_bounds():
+def test_only_affected_notebooks_have_lower_bounds():
     whole = made("whole.md", peak=peak_of(506.05))
     bad = made("bad.md", peak=peak_of(71.12), outcome=Outcome.FAILED)
     sampled = made("sampled.md", peak=peak_of(71.96, Method.SAMPLED))
@@ -331,7 +331,7 @@ def test_only_the_figures_of_the_notebooks_concerned_are_lower_bounds():
     ]
 
 
-def test_what_was_not_run_is_named():
+def test_skipped_notebooks_are_named():
     said, *_ = sentences(
         [made(), made("gpu.md", outcome=Outcome.SKIPPED), made("text.md", outcome=Outcome.NOTHING_TO_RUN)]
     )
@@ -341,7 +341,7 @@ def test_what_was_not_run_is_named():
     )
 
 
-def test_company_is_said_once_and_contradicts_nothing():
+def test_concurrent_notebooks_are_mentioned_once():
     alone, beside = made("alone.md"), made("beside.md", company=("other.md",))
     said, time, _, _ = sentences([alone, beside])
     assert said == (
@@ -387,11 +387,11 @@ EXPLAINED = "all data written, including files that were removed or overwritten.
         ),
     ],
 )
-def test_the_answer_on_storage_follows_from_what_is_known(entries, text):
+def test_answer_on_storage_follows_from_the_bound(entries, text):
     assert sentences(entries)[2] == f"{text} {REST}"
 
 
-def test_a_table_has_no_bounds_that_say_nothing():
+def test_table_omits_empty_bounds():
     nothing, unseen = made("a.md", written=written_of(0)), made("b.md", written=written_of(0, Method.SAMPLED))
     assert sentences([nothing, unseen])[3] == [
         "| <code>a.md</code> | &#45; | ≤ 5 s | nothing | completed |",
@@ -425,7 +425,7 @@ def test_sizes_are_rounded_up_and_not_by_much(size):
     assert shown <= max(size * 1.11, size + MIB)
 
 
-def test_a_notebook_without_figures():
+def test_notebooks_without_measurements_are_described():
     (entry, *_) = package()
     run = replace(entry.run, readings={}, software=None, machine=None, findings=())
     text = render_readme(

@@ -43,13 +43,13 @@ from pytest_lecturecheck.verdict import VerdictKind
 
 
 @pytest.mark.parametrize("name", RENDERINGS)
-def test_golden(name):
+def test_texts_are_as_expected(name):
     assert RENDERINGS[name]() + "\n" == golden_path(name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("make", [over, failed, timed_out, died, not_started, lambda: replication()[1]])
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_failures_fit_the_width_but_for_headline_and_place(make, width):
+def test_failures_fit_the_width_except_headline_and_location(make, width):
     rows = render_failure(make(), width=width).split("\n")
     assert rows[0] == make().verdict.headline
     assert rows[1].startswith(make().location)
@@ -69,7 +69,7 @@ def test_colour_changes_nothing_but_colour(make):
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == bare
 
 
-def test_a_coloured_summary_is_aligned_as_the_bare_one():
+def test_colour_keeps_the_alignment():
     coloured, bare = (render_summary(session(), width=80, colour=colour) for colour in (True, False))
     assert [re.sub(r"\x1b\[[0-9;]*m", "", row).rstrip() for row in coloured] == bare
     assert not any("\x1b" in row for row in bare)
@@ -111,14 +111,14 @@ def test_very_long_lines_are_bounded():
     assert len(text.split("\n")[0]) <= 500
 
 
-def test_notes_findings_and_verdicts_are_said_once():
+def test_equal_remarks_are_joined():
     text = "\n".join(render_summary(session(), width=200, colour=False))
     assert text.count("time not compared") == 1
     assert text.count("no kernelspec is named") == 1
     assert "      and 2 more\n" in text
 
 
-def test_a_peak_just_over_its_limit_never_looks_equal_to_it():
+def test_peaks_over_their_limit_never_look_equal():
     run = run_of("lectures/a.md", [cell(1, 5, 1000.0001)])
     items = (comparison(run, Metric.PEAK_FOOTPRINT, VerdictKind.OVER, 1000 * MIB),)
     entry = Entry(run=run, verdict=verdict(VerdictKind.OVER, "over", failed=True, comparisons=items))
@@ -126,7 +126,7 @@ def test_a_peak_just_over_its_limit_never_looks_equal_to_it():
     assert row == "lectures/a.md  over     1000.0001 MiB  1000 MiB  0.1 s  1 (line 5)"
 
 
-def test_of_two_truncated_names_the_ends_stay_readable():
+def test_shortened_names_keep_their_ends():
     long = within("lectures/dynamic_programming_in_continuous_time/the_income_fluctuation_problem_two.md")
     row = render_summary([long], width=80, colour=False)[1]
     assert row == "lectures/...ion_problem_two.md  within   1.21 GiB  1.39 GiB  10 s  3 (line 41)"
@@ -159,7 +159,7 @@ def test_many_cells_show_the_heaviest_and_the_last():
     ]
 
 
-def test_strict_findings_are_named_where_no_cell_failed():
+def test_strict_findings_are_shown_if_no_cell_failed():
     finding = Finding(
         kind=FindingKind.SHELL,
         message="shell line '!ls' ended with code 2",
@@ -178,7 +178,7 @@ def test_strict_findings_are_named_where_no_cell_failed():
     )
 
 
-def test_the_replication_line_says_what_a_report_needs():
+def test_replication_line_has_memory_time_and_machine():
     first, second = replication()
     swap = Measurement(metric=Metric.PEAK_SWAP, value=3 * MIB, method=Method.SAMPLED)
     second = replace(second, run=replace(second.run, readings={**second.run.readings, Metric.PEAK_SWAP: swap}))
@@ -191,7 +191,7 @@ def test_the_replication_line_says_what_a_report_needs():
     )
 
 
-def test_a_limit_that_was_declared_is_told_from_the_budget():
+def test_declared_limits_differ_from_budgets():
     base = over()
     items = (comparison(base.run, Metric.PEAK_FOOTPRINT, VerdictKind.FITS, 9000 * MIB), *base.verdict.comparisons)
     rows = render_failure(replace(base, verdict=replace(base.verdict, comparisons=items)), width=120).split("\n")
@@ -204,11 +204,11 @@ def test_a_limit_that_was_declared_is_told_from_the_budget():
     ]
 
 
-def test_no_entries_no_summary():
+def test_empty_sessions_have_no_summary():
     assert render_summary([], width=80, colour=False) == []
 
 
-def test_header():
+def test_header_names_budget_file_and_platform():
     assert render_header("linux-x86_64-cpu", MACHINE, "check", "lecture-budgets/linux-x86_64-cpu.toml") == [
         "lecturecheck: comparing with lecture-budgets/linux-x86_64-cpu.toml",
         f"platform: linux-x86_64-cpu; {MACHINE.text}",
@@ -232,7 +232,7 @@ def test_header():
         ("record", "b/g4dn.toml", "lecturecheck: recording to b/g4dn.toml"),
     ],
 )
-def test_the_header_says_what_is_declared(mode, budget_file, line):
+def test_header_names_the_declared_limits(mode, budget_file, line):
     assert render_header("g4dn", None, mode, budget_file, "24 GB of memory, 2 h")[0] == line
 
 
@@ -245,7 +245,7 @@ def test_the_header_says_what_is_declared(mode, budget_file, line):
         (100, "lectures/programming/kesten.md  cell  3/14   1:15  now  812 MiB  peak  1.3 GiB"),
     ],
 )
-def test_live_line(width, expected):
+def test_live_line_shows_cell_time_and_memory(width, expected):
     progress = ShownProgress(
         name="lectures/programming/kesten.md",
         cell=3,
@@ -257,7 +257,7 @@ def test_live_line(width, expected):
     assert render_live(progress, width=width) == expected
 
 
-def test_live_line_before_the_first_cell_and_after_an_hour():
+def test_live_line_before_first_cell_and_after_an_hour():
     start = ShownProgress(name="a.md", cell=0, total=14, elapsed_seconds=0.2)
     assert render_live(start, width=80) == "a.md  kernel starts   0:00"
     assert render_live(replace(start, cell=9, elapsed_seconds=3725), width=80) == "a.md  cell  9/14  1:02:05"
@@ -269,7 +269,7 @@ def test_the_live_line_leaves_the_last_column_free(name, width, number, elapsed)
     assert display_width(render_live(progress, width=width)) <= max(0, width - 1)
 
 
-def test_a_name_of_thirty_columns_is_whole_where_a_column_can_go():
+def test_optional_columns_go_before_names_are_shortened():
     lecture = f"lectures/{'x' * 18}.md"
     rows = render_summary([within(lecture)], width=76, colour=False)
     assert rows[:2] == [
@@ -283,7 +283,7 @@ def test_a_name_of_thirty_columns_is_whole_where_a_column_can_go():
     ]
 
 
-def test_what_is_over_is_what_is_marked():
+def test_only_exceeded_values_are_marked():
     row = render_summary([over_by_time()], width=100, colour=True)[1]
     marked, dim = "\x1b[31m{}\x1b[0m".format, "\x1b[2m{}\x1b[0m".format
     texts = ("lectures/slow.md", marked("over   "), "1.21 GiB", "1.39 GiB", marked("10.04 s"), dim("3 (line 41)"))
@@ -315,11 +315,11 @@ def test_what_is_over_is_what_is_marked():
         (within, []),
     ],
 )
-def test_a_limit_that_was_set_by_hand_is_changed_by_hand(make, advice):
+def test_hand_set_limits_are_edited_by_hand(make, advice):
     assert remedies(make()) == advice
 
 
-def test_the_record_has_the_source_of_the_cell_that_is_over():
+def test_verdicts_record_the_source_of_the_exceeding_cell():
     entry = replace(over(), verdict=replace(over().verdict, source_extract="", source_line_count=0))
     asked = []
 
@@ -343,7 +343,7 @@ def test_the_record_has_the_source_of_the_cell_that_is_over():
 
 
 @pytest.mark.parametrize("make", [within, failed])
-def test_other_verdicts_take_no_source(make):
+def test_other_verdicts_record_no_source(make):
     assert make().with_source(lambda number: f"cell {number}") == make()
 
 
@@ -351,7 +351,7 @@ def test_other_verdicts_take_no_source(make):
     ("variant", "how"),
     [("", "pytest --lecture-record lectures/a.md"), ("c=2", "the same command with --lecture-record")],
 )
-def test_a_missing_budget_that_fails_says_how_to_record_one(variant, how):
+def test_missing_budgets_explain_how_to_record(variant, how):
     entry = without_budget("lectures/a.md")
     advice = f"  Run {how} on this platform (linux-x86_64-cpu) and commit the budget file."
     strict = replace(entry, run=replace(entry.run, variant=variant), verdict=replace(entry.verdict, failed=True))

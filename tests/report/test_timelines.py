@@ -35,11 +35,11 @@ def samples(*levels, step=1.0):
         ((1, 2), 0, ""),
     ],
 )
-def test_the_line(levels, columns, expected):
+def test_sparkline_follows_the_samples(levels, columns, expected):
     assert sparkline(samples(*levels), columns) == expected
 
 
-def test_where_only_the_resident_size_was_had_it_is_drawn():
+def test_resident_size_is_drawn_without_footprint():
     assert sparkline([MemorySample(seconds=0, rss_bytes=1), MemorySample(seconds=1, rss_bytes=8)], 2) == "▂█"
 
 
@@ -47,7 +47,7 @@ def test_where_only_the_resident_size_was_had_it_is_drawn():
     st.lists(st.tuples(st.floats(0, 1e6), st.integers(0, 2**50)), min_size=1, max_size=60),
     st.integers(1, 80),
 )
-def test_the_line_is_as_long_as_asked_for_and_reaches_the_top(points, columns):
+def test_sparkline_has_the_requested_width_and_full_height(points, columns):
     found = [MemorySample(seconds=seconds, footprint_bytes=level) for seconds, level in sorted(points)]
     text = sparkline(found, columns)
     assert len(text) == columns
@@ -59,13 +59,13 @@ def test_the_line_is_as_long_as_asked_for_and_reaches_the_top(points, columns):
     ("encoding", "bars"),
     [("utf-8", BARS), ("cp437", None), ("latin-1", None), ("ascii", None), (None, None), ("no such", None)],
 )
-def test_a_terminal_that_cannot_show_blocks_gets_ascii(encoding, bars):
+def test_terminals_without_blocks_get_ascii(encoding, bars):
     assert bars_for(encoding) == (bars or "_.-=+*#@")
     assert len(bars_for(encoding)) == len(BARS)
 
 
 @pytest.mark.parametrize("name", ["summary-verbose-80.txt", "summary-cells-80.txt", "summary-ascii-80.txt"])
-def test_the_whole_text(name):
+def test_texts_are_as_expected(name):
     assert SESSION_RENDERINGS[name]() + "\n" == golden_path(name).read_text(encoding="utf-8")
 
 

@@ -94,7 +94,7 @@ def _chart(
     most_points: int,
 ) -> dict[str, Any] | None:
     kernels = _on_one_clock(entry.run, steps_of)
-    by_rank = sorted(range(len(kernels)), key=lambda place: kernels[place].rank)
+    by_rank = sorted(range(len(kernels)), key=lambda index: kernels[index].rank)
     shown = sorted(by_rank[:_MOST_LINES])
     # The chart has as many numbers as one of a single kernel, whatever the number of kernels.
     most = max(_LEAST_MOMENTS, 2 * most_points // (1 + len(shown)))
@@ -102,9 +102,9 @@ def _chart(
     if len(moments) < 2:  # noqa: PLR2004 - a line needs two points
         return None
     series = [series_of("total", "footprint", [moment.sum_bytes for moment in moments])]
-    for position, place in enumerate(shown):
-        kernel = kernels[place]
-        values = [moment.parts_bytes[place] for moment in moments]
+    for position, index in enumerate(shown):
+        kernel = kernels[index]
+        values = [moment.parts_bytes[index] for moment in moments]
         line = series_of(_title(kernel, entry.run), f"kernel-{kernel.number}", values)
         series.append(line and {**line, "paint": f"kernel-{position % _COLOURS + 1}", "dash": _dash(position)})
     speaker = next((kernel for kernel in kernels if entry.run.cells and kernel.run is entry.run.speaker), None)
@@ -155,7 +155,7 @@ def _on_one_clock(run: Run, steps_of: Callable[[Run], _Steps]) -> list[_Kernel]:
 def _moments(kernels: Sequence[_Kernel]) -> list[_Moment]:
     """Return the memory of all kernels at every sample of any of them; each keeps its value between two samples."""
     events = sorted(
-        ((at, place, size) for place, kernel in enumerate(kernels) for at, size in kernel.steps),
+        ((at, index, size) for index, kernel in enumerate(kernels) for at, size in kernel.steps),
         key=lambda event: event[0],
     )
     ends = [kernel.steps[-1][0] for kernel in kernels]
@@ -163,8 +163,8 @@ def _moments(kernels: Sequence[_Kernel]) -> list[_Moment]:
     moments = []
     for at, group in groupby(events, key=lambda event: event[0]):
         parts = [None if end < at else part for end, part in zip(ends, parts, strict=True)]
-        for _, place, size in group:
-            parts[place] = size
+        for _, index, size in group:
+            parts[index] = size
         moments.append(_Moment(seconds=at, parts_bytes=tuple(parts)))
     return moments
 

@@ -106,14 +106,14 @@ def _name(change: Change) -> str:
 
 def _row(change: BudgetChange) -> tuple[Field, ...]:
     limit, limit_change, tone = _change_of(change.metric, change.old_limit, change.new_limit)
-    seen, seen_change, _ = _change_of(
+    highest, highest_change, _ = _change_of(
         change.metric, max(change.old_seen, default=None), max(change.new_seen, default=None)
     )
     if change.kept_by_hand:
         limit_change, tone = "set by hand", Tone.WARN
     if change.is_unmeasured:
-        seen_change = "not measured"
-    return Field(change.metric.label), Field(limit), Field(limit_change, tone), Field(seen), Field(seen_change)
+        highest_change = "not measured"
+    return Field(change.metric.label), Field(limit), Field(limit_change, tone), Field(highest), Field(highest_change)
 
 
 def _change_of(metric: Metric, old: float | None, new: float | None) -> tuple[str, str, Tone]:

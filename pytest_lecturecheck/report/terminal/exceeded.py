@@ -196,8 +196,8 @@ def _reported_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, .
             shown, limits = format_figures_apart(item.figure.value, exceeded, unit)
             limits = f"at least {limits}" if item.kind is VerdictKind.UNDER else limits
     found = entry.budget.figures.get(item.name) if entry.budget is not None else None
-    seen = format_figure_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
-    return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(seen)
+    recorded = format_figure_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
+    return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(recorded)
 
 
 def _limits_text(item: ReportedValueComparison, unit: str) -> str:
@@ -216,9 +216,9 @@ def _recorded_text(entry: Entry, metric: Metric) -> str:
     return recorded_range(metric, found.seen)
 
 
-def recorded_range(metric: Metric, seen: Sequence[float]) -> str:
+def recorded_range(metric: Metric, values: Sequence[float]) -> str:
     """Return the range of the recorded values (``1.27 to 1.29 GiB``), or the single value."""
-    lowest, highest = metric.format_value(min(seen)), metric.format_value(max(seen))
+    lowest, highest = metric.format_value(min(values)), metric.format_value(max(values))
     return highest if lowest == highest else join_values(lowest, highest, " to ")
 
 

@@ -94,9 +94,9 @@ def _location(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[
         elif loaded_from:
             parts.append(f"loaded from {one_line(loaded_from)}")
     text = ", ".join(parts)
-    place = f"{entry.location}: {text}" if text else entry.location
+    row = f"{entry.location}: {text}" if text else entry.location
     # Editors cannot open a location that is broken over two lines.
-    rows = [place] if display_width(place) <= width else [entry.location, *wrap(text, width, first=_INDENT)]
+    rows = [row] if display_width(row) <= width else [entry.location, *wrap(text, width, first=_INDENT)]
     return [paint(Tone.LOCATION, row) for row in rows if row.strip()]
 
 

@@ -24,7 +24,7 @@ from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import Policy, judge
 
 
-def test_a_failure_shows_figures_limits_and_what_to_do():
+def test_failures_show_values_limits_and_remedies():
     text = render_failure(entry(DISTANCE, SPEEDUP), width=100)
     head, _, rest = text.partition("\n\n")
     assert head.split("\n") == [
@@ -64,7 +64,7 @@ def test_failures_and_summaries_fit_the_width(width):
     assert max(display_width(row) for row in rows) <= width
 
 
-def test_the_summary_lists_what_lectures_report_once():
+def test_summary_lists_reported_values_once():
     entries = [entry(DISTANCE), entry(DISTANCE, lecture="lectures/other.md"), entry(lecture="lectures/silent.md")]
     rows = render_summary(entries, width=80, colour=False)
     start = rows.index("Reported by the lectures")
@@ -100,7 +100,7 @@ def held(figure, figure_budget, *, has_budget=True):
         (held(PEAK, replace(WITH_UNIT, unit="MB"), has_budget=False), "live_peak 10.8 MiB (>= 1, <= 14.8)"),
     ],
 )
-def test_limits_of_figures_have_their_unit(made, text):
+def test_limits_have_their_unit(made, text):
     assert reported_text(made) == text
 
 
@@ -120,7 +120,7 @@ def test_limits_have_their_unit_in_tables_of_failures_and_pages():
     assert "- live_peak 10.8 MiB (&gt;= 1 MiB, &lt;= 14.8 MiB): <code>lectures/sweep.md</code>" in text
 
 
-def test_a_lecture_that_reports_nothing_has_no_such_section():
+def test_lectures_without_reported_values_have_no_section():
     assert "Reported by the lectures" not in render_summary([entry()], width=80, colour=False)
 
 
@@ -144,7 +144,7 @@ def test_properties_hold_every_digit():
     ]
 
 
-def test_figures_and_their_verdict_survive_the_store():
+def test_reported_values_survive_the_store():
     made = entry(DISTANCE, SPEEDUP)
     stored = loads(dumps(StoredRun(run=made.run, verdict=made.verdict)))
     assert (stored.run, stored.verdict) == (made.run, made.verdict)
@@ -155,7 +155,7 @@ def figure_change(old=None, new=None, **more):
     return ReportedValueChange(lecture="lectures/sweep.md", variant="", old=old, new=new, **more)
 
 
-def test_changes_of_figures_stand_below_those_of_metrics():
+def test_changes_of_reported_values_follow_those_of_metrics():
     changes = [
         change(new_limit=5.0, new_seen=(4.0,)),
         figure_change(new=ReportedValueBudget(name="speedup", seen=(1.7,), unit="x"), better=Better.HIGHER),
