@@ -218,7 +218,7 @@ def test_the_source_of_a_cell_over_its_limit_is_in_reports(pytester, lecture, wo
     (run,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["runs"]
     assert (run["verdict"]["source_extract"], run["verdict"]["source_line_count"]) == ("x = 1\ny = bytes(1)", 2)
     page = Path("r.html").read_text(encoding="utf-8")
-    assert "change by hand the limit of peak footprint in the budget file p.toml; recording keeps it" in page
+    assert "edit the limit of peak footprint in the budget file p.toml; recording keeps limits set by hand" in page
     assert "</span>y = bytes(1)\n" in page
 
 
