@@ -13,6 +13,8 @@ from typing import Final
 
 ELLIPSIS: Final = "..."
 _TAB_WIDTH: Final = 4
+_LONGEST_WORD: Final = 24
+"""A cut is moved by at most this many characters to fall between words."""
 _READ_AT_EACH_END: Final = 4
 """Of a text that is cut to some length, at most this many times that length is processed at either end."""
 
@@ -95,9 +97,18 @@ def cut_line(text: str, chars: int, *, unread: int = 0) -> str:
     kept = min(chars - len(longest_mark), len(text))
     if kept <= 0:
         return _without_middle(text, chars)
-    tail = kept // 3
-    mark = f"[... {len(text) + unread - kept} characters cut ...]"
-    return f"{text[: kept - tail]}{mark}{text[len(text) - tail :]}"
+    head, tail = _between_words(text[: kept - kept // 3], text[len(text) - kept // 3 :])
+    return f"{head}[... {len(text) + unread - len(head) - len(tail)} characters cut ...]{tail}"
+
+
+def _between_words(head: str, tail: str) -> tuple[str, str]:
+    """Move both ends of a cut to the nearest space, unless that is far away."""
+    end, start = head.rfind(" ") + 1, tail.find(" ")
+    if end >= len(head) - _LONGEST_WORD and head[:end].strip():
+        head = head[:end]
+    if 0 <= start <= _LONGEST_WORD and tail[start:].strip():
+        tail = tail[start:]
+    return head, tail
 
 
 def _without_middle(text: str, chars: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from pytest_lecturecheck.safe_text import cut, plain
@@ -26,6 +27,7 @@ _CELL_LINE: Final = re.compile(r"(?:Cell In ?|Input In ?)\[(\d{1,6})\], line (\d
 _LIBRARY_PREFIX: Final = re.compile(r"File .*[\\/](?:(?:site|dist)-packages|python\d[\d.]*|Lib)[\\/](?=.*:\d)")
 _SIGNATURE: Final = re.compile(r"(, in [^(]+)\(.+\)")
 _JOINTS: Final = ("The above exception was", "During handling of the above exception")
+_CUT_MARK: Final = re.compile(r"\[\.\.\. \d+ lines cut \.\.\.\]")
 _FRAMES_AROUND: Final = 2
 _MESSAGE_LINES: Final = 16
 _TEXT_LINES: Final = 40
@@ -55,13 +57,20 @@ def condense_traceback(traceback: Sequence[str], lines_by_count: Mapping[int, in
         lines_by_count: first line of each cell in the lecture's file, by execution count; frames of cells then show
             their line in the file as well.
     """
-    blocks = _blocks(_rows(traceback))
+    rows = _rows(traceback)
+    blocks = _blocks(rows)
     if all(block.kind == "text" for block in blocks):
         return _trim(cut("\n".join(row for block in blocks for row in _unbannered(block)), _TEXT_LINES, _LINE_CHARS))
+    blocks = _blocks(_without_orphans(rows))
     for block in blocks:
         if block.kind == "cell":
             block.lines[0] = _with_file_line(block.lines[0], lines_by_count or {})
-    result: list[str] = []
+    return _trim("\n".join(_bounded(_condensed_parts(blocks), 3 * _TEXT_LINES)))
+
+
+def _condensed_parts(blocks: Sequence[_Block]) -> list[_Block]:
+    """Return what is shown of each frame; adjacent library frames become one part."""
+    result: list[_Block] = []
     position = 0
     while position < len(blocks):
         end = position
@@ -69,20 +78,54 @@ def condense_traceback(traceback: Sequence[str], lines_by_count: Mapping[int, in
             end += 1
         if end > position:
             raised_here = end == len(blocks) or blocks[end].kind == "text"
-            result += _library_rows(blocks[position:end], raised_here=raised_here)
+            result.append(_Block("library", _library_rows(blocks[position:end], raised_here=raised_here)))
             position = end
             continue
         block = blocks[position]
-        result += _text_rows(block) if block.kind == "text" else _own_rows(block)
+        result.append(_Block(block.kind, _text_rows(block) if block.kind == "text" else _own_rows(block)))
         position += 1
         # Endless recursion. How often the frame repeats is unknown, because the kernel cut its traceback.
         last = position
         while block.kind != "text" and last < len(blocks) and blocks[last] == block:
             last += 1
         if last - position > 1:
-            result.append("[... the same frame repeats ...]")
+            result.append(_Block("library", ["[... the same frame repeats ...]"]))
             position = last
-    return _trim(cut("\n".join(result), 3 * _TEXT_LINES, _LINE_CHARS))
+    return result
+
+
+def _bounded(parts: Sequence[_Block], most: int) -> list[str]:
+    """Drop whole parts from the middle of a long traceback: library frames first, the lecture's own frames last."""
+    excess = sum(len(part.lines) for part in parts) - most
+    dropped: set[int] = set()
+    inner = sorted(range(1, len(parts) - 1), key=lambda index: abs(2 * index - len(parts) + 1))
+    for kinds in (("library",), ("text",), ("cell", "file")):
+        for index in inner:
+            # A dropped part may need a line for its mark.
+            if excess > 0 and parts[index].kind in kinds and len(parts[index].lines) > 1:
+                dropped.add(index)
+                excess -= len(parts[index].lines) - 1
+    rows: list[str] = []
+    for is_dropped, group in groupby(range(len(parts)), key=dropped.__contains__):
+        lines = [line for index in group for line in parts[index].lines]
+        rows += [f"[... {len(lines)} lines cut ...]"] if is_dropped else lines
+    return cut("\n".join(rows), most, _LINE_CHARS).split("\n")
+
+
+def _without_orphans(rows: Sequence[str]) -> list[str]:
+    """Remove source lines that lost their frame's heading when a long traceback was cut in the middle."""
+    result: list[str] = []
+    is_orphan = False
+    for row in rows:
+        head = row[:_HEADING_CHARS]
+        if _CUT_MARK.fullmatch(head.strip()):
+            is_orphan = True
+        elif is_orphan and (_kind(head) or (head.strip() and not head[0].isspace() and not _NUMBERED.fullmatch(head))):
+            is_orphan = False
+        elif is_orphan:
+            continue
+        result.append(row)
+    return result
 
 
 def whole_traceback(traceback: Sequence[str]) -> list[str]:

@@ -12,23 +12,20 @@ from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.concurrency import concurrency_tables
 from pytest_lecturecheck.report.terminal.failure import render_failure
-from pytest_lecturecheck.report.terminal.summary import (
-    cell_text,
+from pytest_lecturecheck.report.terminal.remarks import remark_groups
+from pytest_lecturecheck.report.terminal.replication import (
     count_text,
-    extra_columns,
-    peak_and_limit,
-    remark_groups,
+    has_declared,
+    package_comparisons,
     replication_line,
-    time_and_limit,
 )
+from pytest_lecturecheck.report.terminal.summary import cell_text, extra_columns, peak_and_limit, time_and_limit
 from pytest_lecturecheck.safe_text import cut, one_line
-from pytest_lecturecheck.verdict import VerdictKind
 
 _WIDTH: Final = 100
 _DETAIL_LINES: Final = 200
 _DETAIL_CHARS: Final = 500
 _LOCATIONS: Final = 10
-_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 # Every character that Markdown or HTML could act on. Entities work in text, in table cells and inside HTML, where a
 # backslash does not; the zero-width space keeps "@name" and "#12" from becoming mentions and references.
@@ -111,7 +108,9 @@ def render_markdown(
         ordered = [*failed, *(item for item in entries if not item.verdict.failed)]
         blocks += ["### Lectures", _table(ordered[:most_rows]), *_left_out(len(ordered), most_rows)]
     blocks += _concurrency(entries) if most_rows is None else []
-    if any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons):
+    package = [f"- **{escape(item.kind)}**: {escape(item.message)}" for item in package_comparisons(entries)]
+    blocks += ["### Package compared with what is declared", "\n".join(package)] if package else []
+    if has_declared(entries):
         blocks += ["### For a replication report", escape(replication_line(entries))]
     for heading, groups in remark_groups(entries) if most_rows is None else ():
         rows = [_remark(message, locations) for message, locations in groups]

@@ -88,6 +88,22 @@ def limit_unit(entry: Entry, item: ReportedValueComparison) -> str:
     return item.figure.unit if item.figure is not None and item.kind is not VerdictKind.NOT_MEASURED else ""
 
 
+def focus_text(entry: Entry) -> str:
+    """
+    Return the cell that the verdict is about (``code cell 3 of 12, which starts at line 41``), or an empty string.
+
+    A cell with a fence or a mark of its own starts one or more lines above its code, which tables of cells name.
+    """
+    cell = entry.focus
+    if cell is None:
+        return ""
+    text = f"code cell {cell.number} of {len(entry.run.cells)}"
+    if cell.line is None or cell.line == entry.line:
+        return text
+    code = f" (its code at line {cell.line})" if cell.first_line != cell.line else ""
+    return f"{text}, which starts at line {cell.first_line}{code}"
+
+
 def value_text(cell: CellRun, metric: Metric) -> str:
     """Return a cell's value as text, or a dash if there is none."""
     measured = cell.measured(metric)

@@ -21,7 +21,7 @@ from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.markdown_report import code, escape
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
-from pytest_lecturecheck.report.terminal.summary import replication_line
+from pytest_lecturecheck.report.terminal.replication import replication_line
 from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
 from pytest_lecturecheck.verdict import VerdictKind
 

@@ -16,6 +16,7 @@ from pytest_lecturecheck.safe_text import ELLIPSIS
 # A number and its unit ("7.63 s", "(+21 %)", "2 min 20 s") are one word to whoever reads them.
 _NUMBER: Final = re.compile(r"\W*[0-9][0-9.,]*(?<![.,])")
 _UNIT: Final = re.compile(r"(?:bytes?|[KMGTP]i?B|[kMGTP]?B|ms|s|min|h|d|%)[^\w\s]*")
+_WORD_END: Final = re.compile(r"\s+|[,;({\[]")
 _LARGER_UNITS: Final = frozenset({"min", "h", "d"})
 """Units of time that a smaller one may follow."""
 
@@ -47,7 +48,12 @@ def fit_end(text: str, width: int) -> str:
     """Shorten text to ``width`` columns at its end."""
     if display_width(text) <= width:
         return text
-    return f"{_take(text, max(0, width - len(ELLIPSIS)))}{ELLIPSIS}"[: max(width, 0)]
+    taken = _take(text, max(0, width - len(ELLIPSIS)))
+    ends = [found.end() for found in _WORD_END.finditer(taken)]
+    # A long word is cut all the same: half a line says more than a few columns of it.
+    if ends and 2 * ends[-1] >= len(taken) and not text[len(taken)].isspace():
+        taken = taken[: ends[-1]]
+    return f"{taken.rstrip()}{ELLIPSIS}"[: max(width, 0)]
 
 
 def _take(text: str, width: int) -> str:
@@ -72,6 +78,24 @@ def fold(text: str, width: int) -> list[str]:
     while display_width(text) > width:
         # A character wider than the width becomes a piece of its own, so that every turn makes progress.
         piece = _take(text, width) or text[:1]
+        pieces.append(piece)
+        text = text[len(piece) :]
+    return [*pieces, text]
+
+
+def fold_between_words(text: str, width: int) -> list[str]:
+    """
+    Break one line of code or output into pieces of at most ``width`` columns, between words where that is possible.
+
+    Spaces are kept, so that the pieces joined are the text.
+    """
+    pieces, width = [], max(1, width)
+    while display_width(text) > width:
+        piece = _take(text, width) or text[:1]
+        if not text[len(piece) : len(piece) + 1].isspace():
+            end = max((found.end() for found in _WORD_END.finditer(piece)), default=0)
+            # Never a piece of indentation alone.
+            piece = piece[:end] if piece[:end].strip() else piece
         pieces.append(piece)
         text = text[len(piece) :]
     return [*pieces, text]

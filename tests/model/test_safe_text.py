@@ -91,3 +91,15 @@ def test_a_very_long_text_says_how_much_was_cut(filling):
     assert line.endswith("end")
     assert "characters cut ...]" in line
     assert len(line) <= 60
+
+
+def test_long_messages_are_cut_between_words():
+    text = " ".join(["alpha", "beta", "gamma", "delta"] * 20)
+    line = cut_line(text, 80)
+    head, mark, tail = line.partition("[... ")
+    words = {"alpha", "beta", "gamma", "delta"}
+    assert set(head.split()) <= words
+    assert set(tail.partition("]")[2].split()) <= words
+    assert mark
+    count = int(tail.split()[0])
+    assert count == len(text) - len(head) - len(tail.partition("]")[2])

@@ -18,7 +18,9 @@ from pytest_lecturecheck.report.json_report import totals
 from pytest_lecturecheck.report.junit_properties import properties
 from pytest_lecturecheck.report.markdown_report import render_markdown
 from pytest_lecturecheck.report.terminal.concurrency import concurrency_groups, concurrency_tables
-from pytest_lecturecheck.report.terminal.summary import remark_groups, render_summary, replication_line, subjects_text
+from pytest_lecturecheck.report.terminal.remarks import remark_groups
+from pytest_lecturecheck.report.terminal.replication import replication_line, subjects_text
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.verdict import SHARED_MACHINE
 
 

@@ -188,3 +188,43 @@ def test_hostile_tracebacks_are_bounded(piece):
     condensed = condense_traceback((piece * (300_000 // len(piece)),), {1: 5})
     assert len(condensed) <= 120
     assert all(len(row) <= 2000 for row in condensed)
+
+
+def frame(number, folder="~/book/lectures"):
+    """One frame of own code, or of a library, with its context as IPython prints it."""
+    context = "\n".join(f"{'----> ' if row == 3 else '      '}{row} line_{row}()" for row in range(1, 6))
+    return f"File {folder}/part{number}.py:3, in step{number}()\n{context}\n"
+
+
+def test_long_tracebacks_lose_library_frames_before_own_ones():
+    library = "/opt/env/lib/python3.12/site-packages/library"
+    mixed = [text for number in range(30) for text in (frame(number), *(frame(number, library),) * 3)]
+    condensed = condense_traceback(("Cell In[1], line 1\n----> 1 f()\n", *mixed, "ValueError: far below"))
+    assert len(condensed) <= 120
+    assert condensed[-1] == "ValueError: far below"
+    assert [row for row in condensed if row.startswith("File ~/book")] == [
+        f"File ~/book/lectures/part{number}.py:3, in step{number}()" for number in range(30)
+    ]
+    assert any(row.startswith("[... ") and row.endswith(" lines cut ...]") for row in condensed)
+
+
+def test_source_lines_without_their_heading_are_removed():
+    """A kernel's long traceback is cut in the middle, which leaves the end of some library's source."""
+    cut_traceback = (
+        "Cell In[1], line 1\n----> 1 f()\n",
+        "File /opt/lib/python3.12/site-packages/a.py:9, in a()\n----> 9 b()\n     10 first\n[... 80 lines cut ...]",
+        "    641 headless = source\n--> 642 of(some, library)\n    643     goes on\n",
+        "\n",
+        "File ~/book/tools.py:7, in cost(x)\n----> 7     return inner(x)\n",
+        "ValueError: bad",
+    )
+    assert condense_traceback(cut_traceback) == [
+        "Cell In[1], line 1",
+        "  ----> 1 f()",
+        "File a.py:9, in a()",
+        "  ----> 9 b()",
+        "[... 80 lines cut ...]",
+        "File ~/book/tools.py:7, in cost(x)",
+        "  ----> 7     return inner(x)",
+        "ValueError: bad",
+    ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.report.text import display_width, fit_end, fit_middle, fold, wrap
+from pytest_lecturecheck.report.text import display_width, fit_end, fit_middle, fold, fold_between_words, wrap
 
 LINES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 
@@ -36,6 +36,38 @@ def test_folding_loses_nothing(text, width):
     pieces = fold(text, width)
     assert "".join(pieces) == text
     assert all(display_width(piece) <= width for piece in pieces)
+
+
+@given(LINES, st.integers(2, 40))
+def test_folding_between_words_loses_nothing(text, width):
+    pieces = fold_between_words(text, width)
+    assert "".join(pieces) == text
+    assert all(display_width(piece) <= width for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "pieces"),
+    [
+        ("result = compute(alpha, beta)", 20, ["result = compute(", "alpha, beta)"]),
+        ("    total = total + price", 20, ["    total = total + ", "price"]),
+        ("    x = 'averyveryverylongword'", 16, ["    x = ", "'averyveryverylo", "ngword'"]),
+        ("short", 20, ["short"]),
+    ],
+)
+def test_source_lines_break_between_words(text, width, pieces):
+    assert fold_between_words(text, width) == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("result = compute(alpha, beta)", 25, "result = compute(..."),
+        ("result = compute(alpha, beta)", 29, "result = compute(alpha, beta)"),
+        ("x = 'averyveryverylongword'", 20, "x = 'averyveryver..."),
+    ],
+)
+def test_shortened_lines_end_between_words(text, width, expected):
+    assert fit_end(text, width) == expected
 
 
 @given(LINES, st.integers(14, 60))

@@ -36,7 +36,8 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.exceeded import remedies
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_header, render_live
-from pytest_lecturecheck.report.terminal.summary import render_summary, replication_line
+from pytest_lecturecheck.report.terminal.replication import replication_line
+from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.report.text import display_width
 from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
 from pytest_lecturecheck.verdict import VerdictKind

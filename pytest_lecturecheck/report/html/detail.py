@@ -13,7 +13,13 @@ from pytest_lecturecheck.model.reported_value import format_figure
 from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback
-from pytest_lecturecheck.report.measurement_text import NO_VALUE, changes_since_recording, limit_unit, method_text
+from pytest_lecturecheck.report.measurement_text import (
+    NO_VALUE,
+    changes_since_recording,
+    focus_text,
+    limit_unit,
+    method_text,
+)
 from pytest_lecturecheck.report.terminal.exceeded import comparison_title, over_text, recorded_range, remedies
 from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.units import format_duration, format_size
@@ -100,7 +106,7 @@ def detail_of(entry: Entry) -> Detail:
     run, cause = entry.run, entry.verdict.cause
     return Detail(
         location=entry.location,
-        cell=_cell_text(entry),
+        cell=focus_text(entry),
         source=tuple(_source(entry)),
         evidence=_texts(cause.evidence) if cause is not None else (),
         advice=(*(_texts(cause.advice) if cause is not None else ()), *remedies(entry)),
@@ -126,14 +132,6 @@ def _block_text(text: str) -> str:
 
 
 # -- the cell that the verdict is about -------------------------------------------------------------------------------
-
-
-def _cell_text(entry: Entry) -> str:
-    cell = entry.focus
-    if cell is None:
-        return ""
-    line = f", which starts at line {cell.first_line}" if cell.line is not None and cell.line != entry.line else ""
-    return f"code cell {cell.number} of {len(entry.run.cells)}{line}"
 
 
 def _source(entry: Entry) -> Iterator[SourceLine]:

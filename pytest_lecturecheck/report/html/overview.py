@@ -9,20 +9,19 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.html.tones import verdict_tone
+from pytest_lecturecheck.report.html.tones import kind_tone, verdict_tone
 from pytest_lecturecheck.report.measurement_text import plural
 from pytest_lecturecheck.report.terminal.concurrency import concurrency_groups
-from pytest_lecturecheck.report.terminal.summary import (
-    cell_text,
+from pytest_lecturecheck.report.terminal.remarks import remark_groups
+from pytest_lecturecheck.report.terminal.replication import (
     count_text,
-    peak_and_limit,
-    remark_groups,
+    has_declared,
+    package_comparisons,
     replication_line,
-    time_and_limit,
 )
+from pytest_lecturecheck.report.terminal.summary import cell_text, peak_and_limit, time_and_limit
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
-from pytest_lecturecheck.verdict import VerdictKind
 
 BAR: Final = 1000
 """Full width of a bar, in its own units."""
@@ -31,7 +30,6 @@ _LIMIT_AT: Final = 750
 _RANKED: Final = 5
 _LOCATIONS: Final = 10
 _REMARKS: Final = 40
-_DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +112,7 @@ class Overview:
         slowest: the lectures that took longest.
         rows: all lectures, failing ones first.
         remarks: headings with their remarks.
+        package: verdict, tone and message of each limit declared for the whole package.
         replication: the line for a replication report, or an empty string.
     """
 
@@ -127,6 +126,7 @@ class Overview:
     slowest: tuple[Ranked, ...]
     rows: tuple[Row, ...]
     remarks: tuple[tuple[str, tuple[Remark, ...], int], ...]
+    package: tuple[tuple[str, str, str], ...]
     replication: str
 
     @property
@@ -140,7 +140,6 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
     """Return the overview of a session."""
     failed = sum(entry.verdict.failed for entry in entries)
     rows = [_row(number, entry) for number, entry in enumerate(entries, start=1)]
-    is_declared = any(item.kind in _DECLARED for entry in entries for item in entry.verdict.comparisons)
     parts = (platform, machine.text if machine is not None else "")
     return Overview(
         sentence=_sentence(entries, failed),
@@ -155,7 +154,10 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
         slowest=_ranked(entries, lambda entry: entry.wall_seconds, format_duration),
         rows=tuple(sorted(rows, key=lambda row: row.order[0])),
         remarks=tuple(_remarks(entries)),
-        replication=replication_line(entries) if is_declared else "",
+        package=tuple(
+            (item.kind.value, kind_tone(item.kind), one_line(item.message)) for item in package_comparisons(entries)
+        ),
+        replication=replication_line(entries) if has_declared(entries) else "",
     )
 
 

@@ -20,11 +20,16 @@ _DIM_CELLS: Final = frozenset({CellStatus.SKIPPED, CellStatus.EMPTY, CellStatus.
 
 def verdict_tone(verdict: Verdict) -> str:
     """Return the tone of a verdict; a failing one is bad whatever its kind."""
-    if verdict.failed:
+    return BAD if verdict.failed else kind_tone(verdict.kind)
+
+
+def kind_tone(kind: VerdictKind) -> str:
+    """Return the tone of a verdict by its kind alone."""
+    if kind.exceeds_limit:
         return BAD
-    if verdict.kind in _GOOD:
+    if kind in _GOOD:
         return GOOD
-    return DIM if verdict.kind in _DIM else WARN
+    return DIM if kind in _DIM else WARN
 
 
 def cell_tone(status: CellStatus) -> str:

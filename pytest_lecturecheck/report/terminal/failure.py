@@ -10,10 +10,10 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
-from pytest_lecturecheck.report.measurement_text import render_cells
+from pytest_lecturecheck.report.measurement_text import focus_text, render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.terminal.exceeded import remedies, render_exceeded
-from pytest_lecturecheck.report.text import display_width, fit_end, fold, wrap
+from pytest_lecturecheck.report.text import display_width, fit_end, fold_between_words, wrap
 from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -86,12 +86,10 @@ def _location(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[
     cell = entry.focus
     parts = [f"variant {one_line(entry.run.variant)}"] if entry.run.variant else []
     if cell is not None:
-        parts.append(f"code cell {cell.number} of {len(entry.run.cells)}")
-        if cell.line is not None and entry.line != cell.line:
-            parts.append(f"which starts at line {cell.first_line}")
-        elif cell.line is None and (inner := entry.failing_line_in_cell) is not None:
+        parts.append(focus_text(entry))
+        if cell.line is None and (inner := entry.failing_line_in_cell) is not None:
             parts.append(f"line {inner} of {one_line(loaded_from) or 'the cell'}")
-        elif loaded_from:
+        elif loaded_from and entry.line == cell.line:
             parts.append(f"loaded from {one_line(loaded_from)}")
     text = ", ".join(parts)
     row = f"{entry.location}: {text}" if text else entry.location
@@ -117,7 +115,7 @@ def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint
         room = max(8, width - digits - 5)
         gutter = f"{'>' if number == marked else ' '} {number + offset:>{digits}} |"
         if number == marked:
-            pieces = fold(cut(text, 1, _LINE_CHARS), room)[:_MARKED_PIECES]
+            pieces = fold_between_words(cut(text, 1, _LINE_CHARS), room)[:_MARKED_PIECES]
             blank = " " * (digits + 2) + " |"
             marked_rows = [f"{blank if index else gutter} {piece}" for index, piece in enumerate(pieces)]
             lines += [paint(Tone.MARK, row.rstrip()) for row in marked_rows]
@@ -172,7 +170,7 @@ def _fitted(row: str, width: int) -> list[str]:
     if display_width(row) <= width - len(_INDENT):
         return [f"{_INDENT}{row}".rstrip()]
     if row.startswith(" "):
-        return [f"{_INDENT}{piece}".rstrip() for piece in fold(row, width - len(_INDENT))]
+        return [f"{_INDENT}{piece}".rstrip() for piece in fold_between_words(row, width - len(_INDENT))]
     return wrap(row, width, first=_INDENT, rest=_INDENT * 2)
 
 
@@ -226,4 +224,6 @@ def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
     mark = [f"{_INDENT}[... {left_out} lines left out ...]"] if left_out > 0 else []
     room = width - len(_INDENT)
     shown = rows if left_out <= 0 else rows[-limit:]
-    return mark + [f"{_INDENT}{piece}".rstrip() for row in shown for piece in fold(cut(row, 1, 2 * room), room)]
+    return mark + [
+        f"{_INDENT}{piece}".rstrip() for row in shown for piece in fold_between_words(cut(row, 1, 2 * room), room)
+    ]
