@@ -47,7 +47,7 @@ _ESCAPES: Final = {
     "$": "&#36;",
 }
 # In addition: the colon and the dot that turn bare addresses into links, and whatever would begin a list or a rule.
-_ACTIVE: Final = re.compile(
+ACTIVE: Final = re.compile(
     "[" + re.escape("".join(_ESCAPES)) + "]"
     r"|(?i:(?<=http)|(?<=https)|(?<=ftp)):(?=//)|(?i:(?<=www))\."
     r"|^(?:[-+=](?=[-+=\s]|$)|\d{1,9}[.)](?=\s|$))"
@@ -127,7 +127,7 @@ def _left_out(count: int, most: int | None) -> list[str]:
 
 def escape(text: str) -> str:
     """Return one line of text that no Markdown or HTML reader acts on."""
-    return _ACTIVE.sub(_escape_match, one_line(text))
+    return ACTIVE.sub(_escape_match, one_line(text))
 
 
 def _escape_match(found: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,9 +20,10 @@ from pytest_lecturecheck.model.metric import Measurement, Metric
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.markdown_report import code, escape
+from pytest_lecturecheck.report.markdown_report import ACTIVE, code
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.terminal.replication import replication_line
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -59,6 +61,24 @@ _REQUIREMENTS: Final = frozenset(
     }
 )
 """Findings that a reader of the package must know before running the notebooks."""
+_DISTRIBUTIONS: Final = {
+    "Bio": "biopython",
+    "IPython": "ipython",
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "git": "GitPython",
+    "pptx": "python-pptx",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+"""What to install for modules that are imported by another name; records have the names of modules."""
+_PASTED: Final = {"&": "&amp;", "<": "&lt;"} | {text: text for text in '>"@!#'}
+"""What is not escaped by a backslash; in the middle of a line, the last ones do nothing."""
+_ENDS_SPAN: Final = re.compile(r"[`|\\]")
 _TENTHS_BELOW: Final = 10
 _NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
 _FINDINGS: Final = 20
@@ -85,21 +105,29 @@ class _Bound:
         return "up to" if self.is_upper else "at least"
 
 
-def render_readme(entries: Sequence[Entry], *, platform: str, ended: dt.datetime | None, version: str = "") -> str:
+def render_readme(
+    entries: Sequence[Entry],
+    *,
+    platform: str,
+    ended: dt.datetime | None,
+    began: dt.datetime | None = None,
+    version: str = "",
+) -> str:
     """
     Render the paragraphs as Markdown.
 
     Args:
-        entries: a session's entries.
+        entries: entries of one session, or the latest ones of each notebook.
         platform: platform label.
-        ended: when the session ended, or ``None``.
+        ended: when the last session ended, or ``None``.
+        began: when the first session ended, if there were several.
         version: version of this package that measured, or an empty string.
     """
     made = [entry for entry in entries if entry.run.outcome not in _NOT_RUN]
     skipped = sorted({_title(entry) for entry in entries if entry.run.outcome is Outcome.SKIPPED})
     blocks = [
         "### Memory, Runtime, Storage Requirements",
-        _summary(made, ended, version) + _skipped_text(skipped),
+        _summary(made, skipped, _day_text(began, ended), version),
         "#### Summary time to reproduce",
         _time_answer(made),
         "#### Summary of required storage space",
@@ -113,35 +141,36 @@ def render_readme(entries: Sequence[Entry], *, platform: str, ended: dt.datetime
     return "\n\n".join(blocks) + "\n"
 
 
-def _summary(entries: Sequence[Entry], ended: dt.datetime | None, version: str) -> str:
-    day = f" on {ended.astimezone(dt.UTC):%Y-%m-%d}" if ended is not None else ""
+def _day_text(began: dt.datetime | None, ended: dt.datetime | None) -> str:
+    if ended is None:
+        return ""
+    first, last = (f"{moment.astimezone(dt.UTC):%Y-%m-%d}" for moment in (began or ended, ended))
+    return f" on {last}" if first == last else f" between {first} and {last}"
+
+
+def _summary(entries: Sequence[Entry], skipped: Sequence[str], day: str, version: str) -> str:
     tool = f"pytest-lecturecheck {version}" if version else "pytest-lecturecheck"
     count = len({_subject(entry) for entry in entries})
-    each = "each " if count > 1 else ""
-    text = f"{count} notebook{plural(count)} {_was(count)} run{day} with {tool}, {each}in a fresh kernel, and measured "
-    text += "for each cell."
+    text = f"{count} notebook{plural(count)} {_was(count)} run{day} and measured with {tool}."
     peaks = _bounds(entries, Metric.PEAK_FOOTPRINT)
     peak = max(peaks.values(), key=lambda found: found.value, default=None)
-    if peak is not None:
-        # A lower bound below one byte says nothing.
-        shown = _size_text(peak)
-        text += f" The most memory measured is that of {{}}: {peak.phrase} {shown}." if shown else ""
-    else:
+    named = ""
+    # A lower bound below one byte says nothing.
+    if peak is None:
         text += " Memory was not measured."
+    elif shown := _size_text(peak):
+        text += f" Peak memory: {peak.phrase} {shown} (in {{}})."
+        named = span(_title(peak.entry))
     bad = {_subject(entry): _title(entry) for entry in entries if entry.run.outcome is not Outcome.COMPLETED}
     if bad:
         whose = "its values" if len(bad) == 1 else "their values"
         text += f" {len(bad)} did not run to the end, so {whose} are lower bounds: {', '.join(sorted(bad.values()))}."
     sampled = sum(not found.is_upper and found is not peak and key not in bad for key, found in peaks.items())
     if sampled:
-        text += f" Of {sampled} other{plural(sampled)} only a lower bound of the memory is known (≥ in the table)."
-    named = code(_title(peak.entry)) if peak is not None else ""
-    return escape(text).replace("{}", named, 1)
-
-
-def _skipped_text(names: Sequence[str]) -> str:
-    """Return a sentence about the skipped notebooks, whose needs are unknown."""
-    return " " + escape(f"{len(names)} {_was(len(names))} not run: {', '.join(names)}.") if names else ""
+        text += f" For {sampled} other{plural(sampled)}, peak memory is a lower bound (≥ in the table)."
+    if skipped:
+        text += f" {len(skipped)} {_was(len(skipped))} not run: {', '.join(skipped)}."
+    return pasted(text).replace("{}", named, 1)
 
 
 def _was(count: int) -> str:
@@ -152,6 +181,22 @@ def _answer(answers: Sequence[tuple[int, str, str]], value: float, *, is_upper: 
     """Return the template's answer that follows from a bound, or an empty string if none does."""
     _, text, at_least = [item for item in answers if item[0] <= max(value, 0)][-1]
     return text if is_upper else at_least
+
+
+def pasted(text: str) -> str:
+    """Return one line of text for a README: no Markdown or HTML reader acts on it, and people can read its source."""
+    return ACTIVE.sub(_pasted_match, one_line(text))
+
+
+def _pasted_match(found: re.Match[str]) -> str:
+    text = found.group()
+    return _PASTED.get(text) or f"{text[:-1]}\\{text[-1]}"
+
+
+def span(text: str) -> str:
+    """Return a code span in backticks, or in HTML for text with characters that would end it."""
+    clean = one_line(text)
+    return f"`{clean}`" if clean and not _ENDS_SPAN.search(clean) else code(clean)
 
 
 def _time_answer(entries: Sequence[Entry]) -> str:
@@ -198,8 +243,8 @@ def _storage_answer(entries: Sequence[Entry]) -> str:
 
 def _details(entries: Sequence[Entry], platform: str) -> str:
     machines = list(dict.fromkeys(entry.run.machine for entry in entries if entry.run.machine is not None))
-    lines = [f"The code was last run on: {escape(machine.text)} ({escape(platform)})." for machine in machines]
-    lines = lines or [f"The code was last run on a machine of the class {escape(platform)}."]
+    lines = [f"The code was last run on: {pasted(machine.text)} ({pasted(platform)})." for machine in machines]
+    lines = lines or [f"The code was last run on a machine of the class {pasted(platform)}."]
     return " ".join(lines) + _graphics(machines) + _software(entries)
 
 
@@ -207,9 +252,9 @@ def _graphics(machines: Sequence[Machine]) -> str:
     machine = next((machine for machine in machines if machine.accelerators), None)
     if machine is None:
         return " No GPU was used."
-    driver = f", driver {escape(machine.driver)}" if machine.driver else ""
-    cuda = f", CUDA {escape(machine.cuda)}" if machine.cuda else ""
-    return f" GPU: {escape(', '.join(machine.accelerators))}{driver}{cuda}."
+    driver = f", driver {pasted(machine.driver)}" if machine.driver else ""
+    cuda = f", CUDA {pasted(machine.cuda)}" if machine.cuda else ""
+    return f" GPU: {pasted(', '.join(machine.accelerators))}{driver}{cuda}."
 
 
 def _software(entries: Sequence[Entry]) -> str:
@@ -217,12 +262,12 @@ def _software(entries: Sequence[Entry]) -> str:
     interpreters = sorted({software.interpreter for software in found if software.interpreter})
     packages = sorted({pair for software in found for pair in software.packages.items()})
     libraries = sorted({line for software in found for line in software.blas})
-    text = f" Software: {escape(', '.join(interpreters))}" if interpreters else ""
+    text = f" Software: {pasted(', '.join(interpreters))}" if interpreters else ""
     if packages:
         text += "; packages that the notebooks import: " if text else " Packages that the notebooks import: "
-        text += escape(", ".join(f"{name} {version}" for name, version in packages))
+        text += pasted(", ".join(f"{_DISTRIBUTIONS.get(name, name)} {version}" for name, version in packages))
     if libraries:
-        text += f"; linear algebra: {escape(', '.join(libraries))}"
+        text += f"; linear algebra: {pasted(', '.join(libraries))}"
     return f"{text}." if text else ""
 
 
@@ -239,7 +284,11 @@ def _table(entries: Sequence[Entry]) -> str:
         metrics = (Metric.PEAK_FOOTPRINT, *((Metric.GPU_LIVE,) if has_gpu else ()), Metric.DISK_WRITTEN)
         known = [_bound_text(runs, metric) for metric in metrics]
         known.insert(1, _time_field(entry))
-        fields = [code(_title(entry)), *map(escape, known), escape(entry.run.outcome.value)]
+        fields = [
+            span(_title(entry)),
+            *(text if text == NO_VALUE else pasted(text) for text in known),
+            pasted(entry.run.outcome.value),
+        ]
         rows.append(f"| {' | '.join(fields)} |")
     note = (
         "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "
@@ -354,7 +403,7 @@ def _of_repeats(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _replication(entries: Sequence[Entry]) -> str:
-    lines = [escape(replication_line(_of_repeats(entries))), *_requirements(entries)]
+    lines = [pasted(replication_line(_of_repeats(entries), noun="notebook")), *_requirements(entries)]
     return "\n".join([lines[0], "", *lines[1:]] if len(lines) > 1 else [*lines, "", "There were no other findings."])
 
 
@@ -362,13 +411,13 @@ def _requirements(entries: Sequence[Entry]) -> list[str]:
     rows: dict[str, None] = {}
     for entry in entries:
         if entry.verdict.failed:
-            rows[f"- {code(entry.location)}: {escape(entry.headline)}"] = None
+            rows[f"- {span(entry.location)}: {pasted(entry.headline)}"] = None
         for item in entry.run.findings:
             if item.kind in _REQUIREMENTS:
                 place = f"{_title(entry)}: {item.place}" if item.place else _title(entry)
-                rows[f"- {code(place)}: {escape(item.message)}"] = None
+                rows[f"- {span(place)}: {pasted(item.message)}"] = None
         if entry.verdict.kind is VerdictKind.NOT_MEASURED and not entry.verdict.failed:
-            rows[f"- {code(_title(entry))}: {escape(entry.headline)}"] = None
+            rows[f"- {span(_title(entry))}: {pasted(entry.headline)}"] = None
     kept = list(rows)
     more = len(kept) - _FINDINGS
     return kept[:_FINDINGS] + ([f"- and {more} more"] if more > 0 else [])

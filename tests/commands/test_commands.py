@@ -136,7 +136,25 @@ def test_paragraphs_for_a_readme(book, capsys):
     keep(book, before())
     status, out, _ = call(capsys, "readme")
     assert status == 0
-    assert out.startswith("### Memory, Runtime, Storage Requirements\n\n7 notebooks were run on 2026-01-05 with ")
+    assert out.startswith("### Memory, Runtime, Storage Requirements\n\n7 notebooks were run on 2026-01-05 and ")
+
+
+def test_one_recorded_notebook_is_not_described_as_the_package(book, capsys):
+    """A later session of one notebook renews its own values; the others keep those of the session before."""
+    first, second = before(), after()
+    only = next(item for item in second.runs if item.run.lecture == "lectures/growth.md")
+    keep(book, first, replace(second, runs=(only,)))
+    for item in first.runs:
+        file = book / item.run.lecture
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (book / "lectures" / "old.md").unlink()
+    status, out, _ = call(capsys, "readme")
+    assert status == 0
+    assert "\n6 notebooks were run between 2026-01-05 and 2026-01-12 and measured with " in out
+    assert out.count("| `lectures/growth.md` | ") == 1
+    assert "| `lectures/old.md` |" not in out
+    assert "\n1 notebook was run on 2026-01-12 and measured with " in call(capsys, "readme", "last")[1]
 
 
 def test_damaged_files_are_passed_over_and_named(book, capsys):

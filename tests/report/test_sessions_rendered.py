@@ -284,7 +284,7 @@ REST = "The size of the package and its data is not included."
 def sentences(entries):
     """The paragraphs on what was run, on time and on storage, and the rows of the table."""
     lines = render_readme(entries, platform="here", ended=None).split("\n")
-    return lines[2], lines[6], lines[10], [line for line in lines if line.startswith("| <code>")]
+    return lines[2], lines[6], lines[10], [line for line in lines if line.startswith(("| `", "| <code>"))]
 
 
 def made(name="a.md", *, outcome=Outcome.COMPLETED, peak=None, written=None, seconds=5.0, **rest):
@@ -320,14 +320,14 @@ def test_only_affected_notebooks_have_lower_bounds():
     sampled = made("sampled.md", peak=peak_of(71.96, Method.SAMPLED))
     said, _, _, rows = sentences([whole, bad, sampled])
     assert said == (
-        "3 notebooks were run with pytest-lecturecheck, each in a fresh kernel, and measured for each cell. The most "
-        "memory measured is that of <code>whole.md</code>: up to 510 MiB. 1 did not run to the end, so its "
-        "values are lower bounds: bad.md. Of 1 other only a lower bound of the memory is known (≥ in the table)."
+        "3 notebooks were run and measured with pytest-lecturecheck. Peak memory: up to 510 MiB (in `whole.md`). 1 did "
+        "not run to the end, so its values are lower bounds: bad.md. For 1 other, peak memory is a lower bound (≥ in "
+        "the table)."
     )
     assert rows == [
-        "| <code>whole.md</code> | ≤ 510 MiB | ≤ 5 s | &#45; | completed |",
-        "| <code>bad.md</code> | ≥ 71.1 MiB | ≥ 5 s | &#45; | failed |",
-        "| <code>sampled.md</code> | ≥ 71.9 MiB | ≤ 5 s | &#45; | completed |",
+        "| `whole.md` | ≤ 510 MiB | ≤ 5 s | - | completed |",
+        "| `bad.md` | ≥ 71.1 MiB | ≥ 5 s | - | failed |",
+        "| `sampled.md` | ≥ 71.9 MiB | ≤ 5 s | - | completed |",
     ]
 
 
@@ -336,18 +336,14 @@ def test_skipped_notebooks_are_named():
         [made(), made("gpu.md", outcome=Outcome.SKIPPED), made("text.md", outcome=Outcome.NOTHING_TO_RUN)]
     )
     assert said == (
-        "1 notebook was run with pytest-lecturecheck, in a fresh kernel, and measured for each cell. Memory was not "
-        "measured. 1 was not run: gpu.md."
+        "1 notebook was run and measured with pytest-lecturecheck. Memory was not measured. 1 was not run: gpu.md."
     )
 
 
 def test_concurrent_notebooks_are_mentioned_once():
     alone, beside = made("alone.md"), made("beside.md", company=("other.md",))
     said, time, _, _ = sentences([alone, beside])
-    assert said == (
-        "2 notebooks were run with pytest-lecturecheck, each in a fresh kernel, and measured for each cell. Memory was "
-        "not measured."
-    )
+    assert said == ("2 notebooks were run and measured with pytest-lecturecheck. Memory was not measured.")
     assert time == (
         f"{TIME_ANSWER}**less than 10 minutes** (measured: up to 10 s including kernel starts, the sum over all "
         "notebooks; 1 ran at the same time as others, which takes longer)."
@@ -394,8 +390,8 @@ def test_answer_on_storage_follows_from_the_bound(entries, text):
 def test_table_omits_empty_bounds():
     nothing, unseen = made("a.md", written=written_of(0)), made("b.md", written=written_of(0, Method.SAMPLED))
     assert sentences([nothing, unseen])[3] == [
-        "| <code>a.md</code> | &#45; | ≤ 5 s | nothing | completed |",
-        "| <code>b.md</code> | &#45; | ≤ 5 s | &#45; | completed |",
+        "| `a.md` | - | ≤ 5 s | nothing | completed |",
+        "| `b.md` | - | ≤ 5 s | - | completed |",
     ]
 
 
@@ -408,7 +404,7 @@ def test_the_interpreter_is_named_once(python, shown):
 @given(st.integers(1, 2**45))
 def test_lower_bounds_are_rounded_down_and_not_by_much(size):
     said, *_ = sentences([made(peak=peak_of(size / MIB), outcome=Outcome.FAILED)])
-    number, unit = re.search(r": at least ([\d.]+) (\w+)\. ", said).groups()
+    number, unit = re.search(r": at least ([\d.]+) (\w+) \(in ", said).groups()
     shown = float(number) * {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024 * MIB, "TiB": MIB * MIB}[unit]
     assert size * 0.989 <= shown <= size * (1 + 1e-12)
 
@@ -419,7 +415,7 @@ def test_sizes_are_rounded_up_and_not_by_much(size):
     run = replace(run, readings={PEAK: replace(run.readings[PEAK], value=size, tolerance=0)})
     (entry, *_) = package()
     text = render_readme([replace(entry, run=run)], platform="here", ended=None)
-    number, unit = re.search(r": up to ([\d.]+) (\w+)\.\n", text).groups()
+    number, unit = re.search(r": up to ([\d.]+) (\w+) \(in ", text).groups()
     shown = float(number) * {"MiB": MIB, "GiB": 1024 * MIB, "TiB": MIB * MIB, "B": 1, "KiB": 1024}[unit]
     assert shown >= size * 0.9995
     assert shown <= max(size * 1.11, size + MIB)
@@ -435,3 +431,17 @@ def test_notebooks_without_measurements_are_described():
     assert "Disk writes were not measured. The size " in text
     assert "The code was last run on a machine of the class here. No GPU was used.\n" in text
     assert text.endswith("machine unknown\n\nThere were no other findings.\n")
+
+
+def test_packages_are_named_as_they_are_installed():
+    software = Software(python="3.12.1", packages={"PIL": "13.0.0", "numpy": "2.1.0"})
+    text = render_readme([made(software=software)], platform="here", ended=None)
+    assert "; packages that the notebooks import: pillow 13.0.0, numpy 2.1.0.\n" in text
+
+
+def test_pasted_text_is_readable_markdown():
+    entry = made("lectures/[a]*_b_.md")
+    text = render_readme([entry], platform="<x> & y", ended=None)
+    assert "| `lectures/[a]*_b_.md` |" in text
+    assert "(&lt;x> &amp; y)." in text
+    assert "| <code>a&#124;b.md</code> |" in render_readme([made("a|b.md")], platform="x", ended=None)

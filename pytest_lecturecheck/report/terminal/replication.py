@@ -15,9 +15,7 @@ from pytest_lecturecheck.units import format_declared_duration, format_declared_
 from pytest_lecturecheck.verdict import PackageComparison, VerdictKind, compare_package
 
 _BESIDE_FOOTPRINT: Final = (Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED)
-_BAD_ENDS: Final = frozenset(
-    {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED, Outcome.NOT_STARTED, Outcome.REFUSED, Outcome.STOPPED}
-)
+_GOOD_ENDS: Final = frozenset({Outcome.COMPLETED, Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 
 
@@ -31,12 +29,16 @@ def package_comparisons(entries: Sequence[Entry]) -> list[PackageComparison]:
     return compare_package([(entry.run, entry.verdict) for entry in entries])
 
 
-def replication_line(entries: Sequence[Entry]) -> str:
+def replication_line(entries: Sequence[Entry], *, noun: str = "lecture") -> str:
     """
     Render in one line what a replication report needs: memory, time, how they were measured, and the machine.
 
     It stays one line at any width, so that it can be copied. Lectures run one after another: their times add up, their
     peaks do not. Cohorts are left out, because a reader runs one kernel at a time.
+
+    Args:
+        entries: the session's entries.
+        noun: what a lecture is called.
     """
     entries = [entry for entry in entries if not entry.run.members] or entries
     peaks = [(found, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
@@ -47,10 +49,10 @@ def replication_line(entries: Sequence[Entry]) -> str:
     else:
         parts.append("peak footprint not measured")
     parts += [_highest_text(entries, metric) for metric in _BESIDE_FOOTPRINT]
-    parts.append(f"wall time {_times_text(entries)} for {subjects_text(entries)}")
+    parts.append(f"wall time {_times_text(entries)} for {subjects_text(entries, noun)}")
     parts.append(_declared_text(entries))
-    bad = len({entry.run.lecture for entry in entries if entry.run.outcome in _BAD_ENDS})
-    parts.append(f"incomplete: {bad} lecture{plural(bad)} did not run to the end" if bad else "")
+    bad = len({(run.lecture, run.variant) for run in (entry.run for entry in entries) if run.outcome not in _GOOD_ENDS})
+    parts.append(f"incomplete: {bad} {noun}{plural(bad)} did not run to the end" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")
     return "; ".join(part for part in parts if part)
@@ -80,11 +82,11 @@ def _declared_text(entries: Sequence[Entry]) -> str:
     return "declared " + " and ".join(limits.values()) if limits else ""
 
 
-def subjects_text(entries: Sequence[Entry]) -> str:
+def subjects_text(entries: Sequence[Entry], noun: str = "lecture") -> str:
     """Return the number of lectures, cohorts and, if there are more, runs (``3 lectures and 1 cohort``)."""
     lectures = {entry.run.lecture for entry in entries if not is_cohort(entry.run)}
     cohorts = {(entry.run.lecture, entry.run.variant) for entry in entries if is_cohort(entry.run)}
-    counts = [(len(lectures), "lecture"), (len(cohorts), "cohort")]
+    counts = [(len(lectures), noun), (len(cohorts), "cohort")]
     text = " and ".join(f"{count} {word}{plural(count)}" for count, word in counts if count)
     return f"{text} in {len(entries)} runs" if len(entries) > len(lectures) + len(cohorts) else text
 
