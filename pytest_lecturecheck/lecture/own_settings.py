@@ -1,8 +1,7 @@
-"""What a lecture's own metadata says about its run: the ``lecturecheck`` table and the conventions that exist."""
+"""Read a lecture's own settings from its metadata: the ``lecturecheck`` table and the conventions of other tools."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,57 +9,15 @@ from typing import Any, Final
 from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, load_reader
 from pytest_lecturecheck.config.option_table import Option
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
-from pytest_lecturecheck.model.settings import RunSettings, timeout_from_number
+from pytest_lecturecheck.lecture.setting_values import BadValueError, read_bool, read_mode, read_number_timeout
+from pytest_lecturecheck.model.settings import RunSettings
 
 _MISSING: Final = object()
 
 
-class BadValueError(ValueError):
-    """A value of the wrong kind; the text says what was found and what was expected."""
-
-
-def read_number_timeout(value: object) -> float:
-    """Read a timeout in seconds as notebook runners do: a number; zero, negative and null mean no limit."""
-    if value is None:
-        return timeout_from_number(None)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        msg = f"is {value!r}; expected a number of seconds (0, a negative number or null for no limit)"
-        raise BadValueError(msg)
-    return timeout_from_number(_as_float(value))
-
-
-def read_bool(value: object) -> bool:
-    """Read a switch: true or false, nothing else."""
-    if not isinstance(value, bool):
-        msg = f"is {value!r}; expected true or false"
-        raise BadValueError(msg)
-    return value
-
-
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError as exc:
-        msg = "is a number too large for seconds; use 0 for no limit"
-        raise BadValueError(msg) from exc
-
-
-_MODES: Final = ("off", "auto", "force", "cache", "inline")
-
-
-def read_mode(value: object) -> bool:
-    """Read an execution mode of myst-nb: whether it executes at all. YAML 1.1 reads a bare ``off`` as false."""
-    if value is False or value == "off":
-        return False
-    if value in _MODES:
-        return True
-    msg = f"is {value!r}; expected one of {', '.join(_MODES)}"
-    raise BadValueError(msg)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """One key of one convention: where it stands, what it sets and how it is read."""
+    """One key of one convention, the setting it controls, and the reader of its value."""
 
     key: str
     attribute: str
@@ -85,7 +42,7 @@ _OWN_TABLE: Final = "lecturecheck"
 OWN_KEYS: Final = tuple(LECTURE_OPTIONS)
 """The keys of the ``lecturecheck`` table."""
 
-# In order of precedence: what stands first wins. ``execution`` beats ``mystnb`` as in myst-nb's modes auto, force and
+# In order of precedence: the first one wins. ``execution`` overrides ``mystnb``, as in myst-nb's modes auto, force and
 # cache.
 _CONVENTIONS: Final = (
     _Rule(key="execution.timeout", attribute="timeout_seconds", read=read_number_timeout),
@@ -102,19 +59,19 @@ def read_own_settings(
     metadata: Mapping[str, Any], *, name: str, where: str, key_lines: Mapping[str, int]
 ) -> RunSettings:
     """
-    Read the settings that a notebook's metadata holds.
+    Read the settings in a notebook's metadata.
 
     Args:
         metadata: the metadata as plain types.
         name: the file as the user knows it.
-        where: what the metadata is called there ("front matter", "notebook metadata").
+        where: what the format calls its metadata ("front matter", "notebook metadata").
         key_lines: 1-based line of each key, by dotted name, where known.
 
     Returns:
-        One layer; ``origins`` say "front matter execution.timeout".
+        One layer of settings; its ``origins`` read like "front matter execution.timeout".
 
     Raises:
-        LectureReadError: unknown keys in ``lecturecheck``, values of the wrong kind; all faults, a line for each.
+        LectureReadError: unknown keys in ``lecturecheck`` or values of the wrong kind; one line for each fault.
     """
     reader = _SettingsReader(metadata, name=name, where=where, key_lines=key_lines)
     values: dict[str, Any] = {}
@@ -129,6 +86,8 @@ def read_own_settings(
 
 
 class _SettingsReader:
+    """Reads the settings of one lecture and collects faults, so that all of them are reported at once."""
+
     def __init__(self, metadata: Mapping[str, Any], *, name: str, where: str, key_lines: Mapping[str, int]) -> None:
         self._metadata = metadata
         self._name = name
@@ -138,10 +97,10 @@ class _SettingsReader:
 
     def raise_faults(self) -> None:
         """
-        Say everything that is wrong, in the order of the file.
+        Raise all faults as one error, in the order of the file.
 
         Raises:
-            LectureReadError: the first fault, with the others below it.
+            LectureReadError: the first fault, followed by the others.
         """
         faults = sorted(self._faults, key=lambda fault: fault.line or 0)
         if faults:
@@ -149,7 +108,7 @@ class _SettingsReader:
             raise LectureReadError(self._name, faults[0].line, reason)
 
     def statements(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield attribute, value and origin of everything that is said, the strongest first; faults are kept."""
+        """Yield attribute, value and origin of each setting, by decreasing precedence; collect faults."""
         for attribute, value, origin in self._all_statements():
             if value is not _MISSING:
                 yield attribute, value, origin
@@ -194,7 +153,7 @@ class _SettingsReader:
         mode = self._look_up("mystnb.execution_mode")
         if mode is not _MISSING:
             runs = self._read("mystnb.execution_mode", read_mode, mode)
-            # A mode that executes is said against the book's "off": an empty reason runs the lecture in spite of it.
+            # A page whose mode executes overrides a book whose mode is "off": an empty reason runs the lecture.
             yield self._skip("mystnb.execution_mode", "" if runs else "mystnb.execution_mode is off")
 
     def _skip(self, key: str, reason: str) -> tuple[str, str, str]:
@@ -227,7 +186,7 @@ class _SettingsReader:
 
 
 def parse_tags(value: object) -> frozenset[str]:
-    """Read tags given as a list, or as plain text with commas or spaces; anything else is no tag."""
+    """Read tags given as a list, or as text separated by commas or spaces; ignore anything else."""
     if isinstance(value, str):
         return frozenset(value.replace(",", " ").split())
     if isinstance(value, Sequence):

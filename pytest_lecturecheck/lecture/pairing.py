@@ -1,9 +1,9 @@
 """
-Forms of one document that jupytext keeps in several folders, or that its configuration file pairs.
+Find the other forms of a document that jupytext pairs across folders or by its configuration file.
 
-What the header of a text says about forms beside it is read in ``selection.py`` without jupytext. Here jupytext itself
-is asked, and only where a project has a configuration with ``formats`` in TOML, or a notebook's metadata names other
-folders. Configurations that are programs (``.jupytext.py``) are never read.
+Forms in the same folder, named in a text's header, are found in ``selection.py`` without jupytext. This module calls
+jupytext. It does so only where a TOML configuration sets ``formats`` or a notebook's metadata names other folders.
+Configurations that are programs (``.jupytext.py``) are never read.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_lecturecheck.lecture.selection import says_at_ends
+from pytest_lecturecheck.lecture.selection import contains_at_ends
 
 _CONFIGURATIONS: Final = ("jupytext.toml", ".jupytext.toml")
 _PROJECT: Final = "pyproject.toml"
 
 
 def find_configuration(folder: Path) -> Path | None:
-    """Give the configuration file of jupytext in a folder that pairs documents, or ``None``."""
+    """Return the jupytext configuration file of a folder if it pairs documents, else ``None``."""
     for name in (*_CONFIGURATIONS, _PROJECT):
         file = folder / name
         try:
@@ -37,11 +37,11 @@ def find_configuration(folder: Path) -> Path | None:
 
 def paired_files(path: Path, configuration: Path | None) -> tuple[Path, ...]:
     """
-    Give the other forms of a document, whether or not they are there.
+    Return the other forms of a document, whether or not they exist.
 
     Args:
         path: the document.
-        configuration: the configuration file in force, or ``None``; a notebook's own metadata comes first.
+        configuration: the configuration file in force, or ``None``; a notebook's own metadata takes precedence.
     """
     own = _own_formats(path) if path.suffix.lower() == ".ipynb" else ""
     if not own and configuration is None:
@@ -59,14 +59,14 @@ def paired_files(path: Path, configuration: Path | None) -> tuple[Path, ...]:
                 return tuple(Path(name) for name, _ in paired_paths(text, form, own) if name != text)
             except InconsistentPath:
                 continue
-    except Exception:  # noqa: BLE001 - whatever jupytext cannot make sense of pairs nothing
+    except Exception:  # noqa: BLE001 - a configuration that jupytext rejects pairs nothing
         return ()
     return ()
 
 
 def _own_formats(path: Path) -> str:
-    """Give what a notebook's metadata says, where it names folders."""
-    if not says_at_ends(path, b'"formats"'):
+    """Return the ``formats`` of a notebook's metadata if it names folders, else an empty string."""
+    if not contains_at_ends(path, b'"formats"'):
         return ""
     try:
         data = json.loads(path.read_bytes())

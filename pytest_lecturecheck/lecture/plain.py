@@ -13,22 +13,25 @@ MAX_DEPTH: Final = 60
 
 
 class TooLargeError(ValueError):
-    """Metadata with more values or levels than any person writes (aliases that multiply, endless nesting)."""
+    """Metadata with more values or levels than a person writes (multiplying aliases, endless nesting)."""
 
 
 def plain(value: object) -> Any:
     """
-    Copy a value as dict, list, str, int, float, bool and None only.
+    Copy a value, using only dict, list, str, int, float, bool and None.
 
-    Dates become ISO text, keys become text, anything else its ``repr``.
+    Dates become ISO text, keys become text, and any other value becomes its ``repr``.
 
     Raises:
-        TooLargeError: more than ``MAX_VALUES`` values or ``MAX_DEPTH`` levels (also for a structure that holds itself).
+        TooLargeError: more than ``MAX_VALUES`` values or ``MAX_DEPTH`` levels; this includes structures that contain
+            themselves.
     """
     return _Copy().copy(value, 0)
 
 
 class _Copy:
+    """One copy in progress; counts values across all levels, because YAML aliases multiply them."""
+
     def __init__(self) -> None:
         self._count = 0
 

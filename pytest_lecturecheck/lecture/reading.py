@@ -1,4 +1,4 @@
-"""One lecture file to one :class:`Lecture`; the libraries of a format are loaded when a file of it is read."""
+"""Read a lecture file as a :class:`Lecture`; the libraries of a format are loaded when a file needs them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
 _SKIP_TAGS: Final = ("skip-execution", "nbval-skip")
 _RAISES_TAGS: Final = frozenset({"raises-exception", "nbval-raises-exception"})
 _NBMAKE_KEYS: Final = frozenset({"mock", "post_cell_execute"})
-"""Keys with which nbmake runs something else than what the cell says."""
-# nbval reads its marks from whole comment lines, with any number of hashes.
+"""Keys that make nbmake execute something else than the cell's source."""
+# nbval reads its marks from whole comment lines with any number of hashes.
 _NBVAL_MARK: Final = re.compile(r"^[ \t]*#+[ \t]*(?P<mark>NBVAL_SKIP|NBVAL_RAISES_EXCEPTION)[ \t]*$", re.MULTILINE)
 _GPU_NOTE: Final = re.compile(
     r"^[ \t]*(?:`{3,}|~{3,}|:{3,})\{include\}[ \t]+\S*_admonition/gpu\.md[ \t]*$", re.MULTILINE
@@ -32,9 +32,9 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
 
     Args:
         path: the file.
-        name: POSIX path from pytest's rootdir; the lecture's key in budgets and reports, and the place in messages.
-        root: folder that files named by the lecture (``:load:``) must not leave; by default the folder that ``name``
-            counts from where ``path`` ends in ``name``, else the lecture's own.
+        name: POSIX path relative to pytest's rootdir; the lecture's key in budgets, and its name in messages.
+        root: the folder that files loaded by the lecture (``:load:``) must be in. By default the folder that ``name``
+            is relative to if ``path`` ends with ``name``, else the lecture's own folder.
 
     Raises:
         LectureReadError: the file cannot be read as a notebook; file, line and reason.
@@ -106,11 +106,11 @@ def _kernel(parsed: Parsed, *, name: str, where: str) -> tuple[str | None, str]:
 
 def _cells(parsed: Parsed) -> Iterator[Cell]:
     code = [(index, cell) for index, cell in enumerate(parsed.document.cells) if cell.cell_type == "code"]
-    for number, ((index, cell), place) in enumerate(zip(code, parsed.places, strict=True), start=1):
-        yield _cell(index, number, cell, place)
+    for number, ((index, cell), location) in enumerate(zip(code, parsed.locations, strict=True), start=1):
+        yield _cell(index, number, cell, location)
 
 
-def _cell(index: int, number: int, cell: Any, place: SourceLocation) -> Cell:
+def _cell(index: int, number: int, cell: Any, location: SourceLocation) -> Cell:
     tags = parse_tags(cell.metadata.get("tags"))
     marks = {match["mark"] for match in _NBVAL_MARK.finditer(cell.source)}
     skip_reason = next((f"tag {tag}" for tag in _SKIP_TAGS if tag in tags), "")
@@ -120,12 +120,12 @@ def _cell(index: int, number: int, cell: Any, place: SourceLocation) -> Cell:
         index=index,
         number=number,
         source=cell.source,
-        line=place.line,
-        opening_line=place.opening_line,
+        line=location.line,
+        opening_line=location.opening_line,
         tags=tags,
-        skip_reason=skip_reason or place.skip_reason,
-        expects_error=bool(tags & _RAISES_TAGS) or "NBVAL_RAISES_EXCEPTION" in marks or place.expects_error,
-        source_path=place.source_path,
+        skip_reason=skip_reason or location.skip_reason,
+        expects_error=bool(tags & _RAISES_TAGS) or "NBVAL_RAISES_EXCEPTION" in marks or location.expects_error,
+        source_path=location.source_path,
     )
 
 
@@ -140,9 +140,9 @@ def _findings(parsed: Parsed, kernel_name: str | None, cells: tuple[Cell, ...]) 
     elif all(cell.skip_reason for cell in cells):
         reasons = ", ".join(dict.fromkeys(cell.skip_reason for cell in cells))
         which = "the only code cell is" if len(cells) == 1 else f"all {len(cells)} code cells are"
-        yield Finding(kind=FindingKind.NOT_RUN, message=f"{which} left out ({reasons}), nothing to run")
+        yield Finding(kind=FindingKind.NOT_RUN, message=f"{which} skipped ({reasons}), nothing to run")
     for cell in cells:
         keys = parsed.document.cells[cell.index].metadata.get("nbmake")
         for key in _NBMAKE_KEYS & set(keys if isinstance(keys, dict) else ()):
-            message = f"cell metadata nbmake.{key} is not honoured: the cell runs as it is written"
+            message = f"cell metadata nbmake.{key} is not supported; the cell runs as written"
             yield Finding(kind=FindingKind.NOT_RUN, message=message, cell_number=cell.number, line=cell.line)

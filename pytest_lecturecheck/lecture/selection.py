@@ -1,16 +1,16 @@
 """
-Which files are lectures.
+Decide which files are lectures.
 
-- ``.ipynb`` (in any case: ``UP.IPYNB`` too, on every platform): by name, the file is not opened.
-- ``.md``: MyST notebooks, told by their header (``file_format: mystnb``, jupytext ``format_name: myst``,
-  ``kernelspec``), and pages that hold ``{code-cell}`` blocks without one; those are items that fail, because no book
-  would run them and none should pass.
-- ``.py``: scripts with a jupytext header (percent, light, sphinx, hydrogen); without one, only where named explicitly
-  or configured, and cut into ``# %%`` cells.
-- ``.Rmd``, ``.qmd``: only where named explicitly or configured.
+- ``.ipynb`` (in any case, on every platform: ``UP.IPYNB`` too): by name; the file is not opened.
+- ``.md``: MyST notebooks, recognised by their header (``file_format: mystnb``, jupytext ``format_name: myst``,
+  ``kernelspec``). Pages that hold ``{code-cell}`` blocks without a header are collected too, and fail: no book would
+  run them, so they must not pass.
+- ``.py``: scripts with a jupytext header (percent, light, sphinx, hydrogen). A script without one counts only if it is
+  named explicitly or configured, and has ``# %%`` cells.
+- ``.Rmd``, ``.qmd``: only if named explicitly or configured.
 
 Built copies, environments and hidden folders hold no lectures, unless one is named explicitly. A folder called
-``build`` is none of our business: pytest's own ``norecursedirs`` leaves it out by default.
+``build`` is left to pytest, whose ``norecursedirs`` excludes it by default.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pytest_lecturecheck.lecture.formats import peek as _peek
 
 LECTURE_SUFFIXES: Final = frozenset({".ipynb", ".md", ".py", ".rmd", ".qmd"})
 """Suffixes that can be lectures, in lower case."""
-SOURCES: Final = {".ipynb": (".md", ".py"), ".py": (".md",)}
-"""Of a lecture that jupytext keeps in several forms the text is the source, and often all that is committed."""
+SOURCE_SUFFIXES: Final = {".ipynb": (".md", ".py"), ".py": (".md",)}
+"""Suffixes of the source, by the suffix of another form that jupytext keeps: the text is the source."""
 
 _ON_REQUEST: Final = frozenset({".rmd", ".qmd"})
 _HEAD_BYTES: Final = 4096
 _ENDS_BYTES: Final = 16 * 1024
-"""Front matter is at a file's beginning; the metadata of a notebook, whose keys are sorted, at its end."""
+"""Front matter is at the start of a file; a notebook's metadata is at the end, because its keys are sorted."""
 _COPIES: Final = {
     "_build": "the output of a book build",
     "_site": "the output of a site build",
@@ -46,15 +46,15 @@ _ENVIRONMENT_MARKS: Final = ("pyvenv.cfg", "conda-meta")
 
 def is_candidate(path: Path, *, explicit: bool = False, extra_suffixes: AbstractSet[str] = frozenset()) -> bool:
     """
-    Decide whether a file is a lecture, from its name and, only where that is not enough, a look into it.
+    Return True if a file is a lecture, judged by its name and, only if necessary, by its content.
 
     Args:
         path: the file.
-        explicit: the user named this very file.
+        explicit: whether the user named this file.
         extra_suffixes: suffixes that the settings add (``{".qmd"}``), in any case.
 
     Returns:
-        Whether it is an item. A file that cannot be opened is one only where it was named.
+        Whether to collect it. A file that cannot be opened is collected only if it was named.
     """
     suffix = path.suffix.lower()
     if not explicit and is_copy_name(path.name):
@@ -72,11 +72,11 @@ def is_candidate(path: Path, *, explicit: bool = False, extra_suffixes: Abstract
         return explicit
 
 
-def says_at_ends(path: Path, word: bytes) -> bool:
+def contains_at_ends(path: Path, word: bytes) -> bool:
     """
-    Tell whether a file may have a word in its own settings: a look at its two ends, 16 KiB each.
+    Return True if a word occurs in the first or last 16 KiB of a file, where its settings are.
 
-    Metadata that fills more than that (the states of widgets may) hides it.
+    Longer metadata (such as widget states) can hide the word.
     """
     try:
         with path.open("rb", buffering=0) as stream:
@@ -86,12 +86,12 @@ def says_at_ends(path: Path, word: bytes) -> bool:
             stream.seek(max(0, size - _ENDS_BYTES))
             return word in stream.read()
     except OSError:
-        # Reading it in full says what is wrong with it.
+        # Reading the whole file later reports the reason.
         return False
 
 
-def forms_kept_beside(path: Path) -> frozenset[str]:
-    """Give the suffixes of the forms that jupytext keeps beside a text, its own among them; from a look at its head."""
+def read_paired_suffixes(path: Path) -> frozenset[str]:
+    """Return the suffixes of the forms that jupytext keeps beside a text, including its own, from its header."""
     try:
         with path.open("rb") as stream:
             return _peek.paired_suffixes(_decode_loosely(stream.read(_HEAD_BYTES)))
@@ -100,13 +100,13 @@ def forms_kept_beside(path: Path) -> frozenset[str]:
 
 
 def is_copy_name(file_name: str) -> bool:
-    """Tell whether a file's name marks it as a checkpoint or an executed copy."""
+    """Return True if a file's name marks it as a checkpoint or an executed copy."""
     lowered = file_name.lower()
     return lowered.endswith((".nbconvert.ipynb", "-checkpoint.ipynb"))
 
 
 def explain_folder(folder: Path) -> str:
-    """Say why a folder holds no lectures (by its own name and content, not its parents'), or give an empty string."""
+    """Explain why a folder holds no lectures, judged by its own name and content; empty if it may hold some."""
     name = folder.name
     if reason := _COPIES.get(name):
         return f"{name} holds {reason}"
@@ -120,18 +120,18 @@ def explain_folder(folder: Path) -> str:
 
 @dataclass(slots=True)
 class Folders:
-    """Answers for whole paths, and remembers what was decided for each folder during one collection."""
+    """Exclusion of whole paths, with a cache of the decision for each folder during one collection."""
 
     _known: dict[tuple[Path, Path], str] = field(default_factory=dict)
 
     def why_excluded(self, path: Path, *, below: Path) -> str:
         """
-        Say why a file lies in a place that holds no lectures, or give an empty string.
+        Explain why a file is in a folder that holds no lectures; empty if it is not.
 
         Args:
             path: the file.
-            below: the folder that the user named (or pytest's rootdir); it and its parents are not questioned, so a
-                build folder that was named explicitly is searched.
+            below: the folder that the user named, or pytest's rootdir. It and its parents are not examined, so a build
+                folder that was named explicitly is searched.
         """
         return self._explain(path.parent, below)
 
@@ -159,7 +159,7 @@ def _is_script(path: Path, *, asked_for: bool) -> bool:
 
 
 def _decode_loosely(data: bytes) -> str:
-    """Decode for a look only: a file in a wrong encoding is collected, so that reading it can say so."""
+    """Decode without errors: a file in a wrong encoding is collected, so that reading it reports the encoding."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = data.decode("utf-16", "replace")
     else:

@@ -1,4 +1,4 @@
-"""Bytes to text: encodings and merge conflicts, said in words that lead to the line."""
+"""Decode files, and find the marks of an unfinished merge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 def read_text(path: Path, *, name: str) -> str:
     r"""
-    Read a lecture's file as UTF-8 text with ``\n`` line ends; a byte order mark of UTF-8 is accepted.
+    Read a file as UTF-8 text with ``\n`` line ends; a UTF-8 byte order mark is accepted.
 
     Args:
         path: the file.
@@ -41,7 +41,7 @@ def read_text(path: Path, *, name: str) -> str:
 
 
 def decode(data: bytes, *, name: str) -> str:
-    """Decode a file's bytes; see :func:`read_text`."""
+    """Decode the bytes of a file; see :func:`read_text`."""
     if not data:
         raise LectureReadError(name, None, "is empty (0 bytes)")
     if encoding := wide_encoding(data):
@@ -56,22 +56,22 @@ def decode(data: bytes, *, name: str) -> str:
 
 
 def wide_encoding(data: bytes) -> str:
-    """Name the encoding of text in UTF-16 or UTF-32, told by its first bytes, or give an empty string."""
-    # UTF-32 comes first: its little-endian mark begins with that of UTF-16.
+    """Return the name of a UTF-16 or UTF-32 encoding, judged by the first bytes, or an empty string."""
+    # The little-endian UTF-32 mark begins with the one of UTF-16, so UTF-32 is tried first.
     for mark, encoding in _WIDE_MARKS.items():
         if data.startswith(mark):
             return encoding
-    # Without a mark: an ASCII character in UTF-16 has one zero byte beside it.
+    # Without a mark, an ASCII character in UTF-16 has one zero byte beside it.
     pair = data[:2]
     return "UTF-16" if len(pair) == 2 and pair.count(0) == 1 else ""  # noqa: PLR2004 - the width of a unit
 
 
 def find_conflict(text: str) -> tuple[int, int] | None:
     """
-    Find the marks that git leaves in a file whose merge was not finished.
+    Find the markers that git leaves in a file whose merge is unfinished.
 
     Returns:
-        1-based lines of the first and the last mark of the first conflict, or ``None``.
+        1-based lines of the first and the last marker of the first conflict, or ``None``.
     """
     ours = _OURS.search(text)
     middle = _MIDDLE.search(text, ours.end()) if ours else None
@@ -83,25 +83,25 @@ def find_conflict(text: str) -> tuple[int, int] | None:
 
 def refuse_conflict(text: str, *, name: str) -> None:
     """
-    Refuse a file with merge conflict marks.
+    Refuse a file with merge conflict markers.
 
     Raises:
-        LectureReadError: with the line of the first mark.
+        LectureReadError: with the line of the first marker.
     """
     if conflict := find_conflict(text):
         raise LectureReadError(name, conflict[0], conflict_reason(conflict[0]))
 
 
 def conflict_reason(line: int) -> str:
-    """Say that a merge was not finished."""
+    """Return the message for an unfinished merge."""
     return f"has merge conflict markers at line {line}; finish the merge"
 
 
 def without_surrogates(text: str) -> str:
-    """Replace halves of surrogate pairs, which JSON can carry and no encoding can write."""
+    """Replace lone surrogates: JSON can carry them, but no encoding can write them."""
     return _SURROGATE.sub("\ufffd", text)
 
 
 def has_surrogates(text: str) -> bool:
-    """Tell whether text holds halves of surrogate pairs."""
+    """Return True if the text holds lone surrogates."""
     return _SURROGATE.search(text) is not None

@@ -1,4 +1,4 @@
-"""YAML of unknown origin: errors with the file's own lines, bounded values, and the line of each key."""
+"""Load YAML of unknown origin: bounded values, the line of each key, and errors with the lines of the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class YamlTable:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with merge keys that cannot multiply without end."""
+    """PyYAML's safe loader, with a bound on merge keys, which can multiply the values of a mapping."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
@@ -40,16 +40,16 @@ class _Loader(yaml.SafeLoader):
 
 def load_table(text: str, *, name: str, what: str, first_line: int = 1) -> YamlTable:
     """
-    Read a YAML mapping; an empty document is an empty mapping.
+    Load a YAML mapping; an empty document is an empty mapping.
 
     Args:
         text: the YAML.
         name: the file as the user knows it.
-        what: what the text is ("front matter"), for messages.
+        what: what to call the text in messages ("front matter").
         first_line: 1-based line of the file on which ``text`` starts.
 
     Raises:
-        LectureReadError: not YAML, not a mapping, or out of all proportion.
+        LectureReadError: not YAML, not a mapping, or too large.
     """
     value, lines = load(text, name=name, what=what, first_line=first_line)
     if value is None:
@@ -61,10 +61,10 @@ def load_table(text: str, *, name: str, what: str, first_line: int = 1) -> YamlT
 
 
 def load(text: str, *, name: str, what: str, first_line: int = 1) -> tuple[Any, Mapping[str, int]]:
-    """Read any YAML value and the lines of its keys; see :func:`load_table`."""
+    """Load any YAML value and the lines of its keys; see :func:`load_table`."""
     loader: _Loader | None = None
     try:
-        # The constructor already reads a first piece of the text, and refuses characters that YAML has no place for.
+        # The constructor reads the first part of the text, so it may already raise ReaderError.
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
@@ -81,7 +81,7 @@ def load(text: str, *, name: str, what: str, first_line: int = 1) -> tuple[Any, 
         msg = f"{what} is not valid YAML: character {chr(exc.character)!r} is not allowed"
         raise LectureReadError(name, line, msg) from exc
     except (TooLargeError, ValueError, TypeError, AttributeError, RecursionError) as exc:
-        # PyYAML lets errors of Python's constructors through: a 13th month, a number of 5,000 digits, endless nesting.
+        # PyYAML does not wrap errors of Python's constructors: a 13th month, an int of 5,000 digits, deep nesting.
         reason = "nested too deeply" if isinstance(exc, RecursionError) else str(exc)
         msg = f"{what} is not valid YAML: {reason}"
         raise LectureReadError(name, first_line, msg) from exc
@@ -91,7 +91,7 @@ def load(text: str, *, name: str, what: str, first_line: int = 1) -> tuple[Any, 
 
 
 def _key_lines(node: yaml.Node, prefix: str, first_line: int) -> list[tuple[str, int]]:
-    """List dotted key and line; bounded in depth, so that a mapping that holds itself ends too."""
+    """List dotted keys and their lines; the depth is bounded because a mapping may contain itself."""
     found: list[tuple[str, int]] = []
     if not isinstance(node, yaml.MappingNode) or prefix.count(".") >= _MAX_KEY_LEVELS:
         return found

@@ -7,15 +7,16 @@ import os
 from pathlib import Path
 
 from pytest_lecturecheck.config.options import SessionSettings
-from pytest_lecturecheck.lecture.book.configuration import Book, read_book
+from pytest_lecturecheck.lecture.book.configuration import read_book
+from pytest_lecturecheck.lecture.book.pages import Book
 from pytest_lecturecheck.lecture.pairing import find_configuration, paired_files
 from pytest_lecturecheck.lecture.selection import (
     LECTURE_SUFFIXES,
-    SOURCES,
+    SOURCE_SUFFIXES,
     Folders,
-    forms_kept_beside,
+    contains_at_ends,
     is_candidate,
-    says_at_ends,
+    read_paired_suffixes,
 )
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.session.library_path import library_path
@@ -78,7 +79,7 @@ class LectureCollection:
 
     def _has_source(self, folder: str, path: Path) -> bool:
         """Return True if a file is another form of a text beside it that is collected."""
-        suffixes = SOURCES.get(path.suffix.lower(), ())
+        suffixes = SOURCE_SUFFIXES.get(path.suffix.lower(), ())
         if not suffixes:
             return False
         if folder not in self._names:
@@ -87,7 +88,7 @@ class LectureCollection:
             source = path.with_suffix(suffix)
             if (
                 source.name in self._names[folder]
-                and path.suffix.lower() in forms_kept_beside(source)
+                and path.suffix.lower() in read_paired_suffixes(source)
                 and self.is_lecture(source)
             ):
                 self._paired[self._shown(path)] = source.name
@@ -99,7 +100,7 @@ class LectureCollection:
         with library_path(self._rootdir, self._invocation_dir):
             found = paired_files(path, self._pairing(folder))
         for source in found:
-            is_text = source.suffix.lower() in SOURCES.get(path.suffix.lower(), ())
+            is_text = source.suffix.lower() in SOURCE_SUFFIXES.get(path.suffix.lower(), ())
             if is_text and source.is_file() and self._is_asked_for(source) and self.is_lecture(source):
                 self._paired[self._shown(path)] = self._shown(source)
                 return True
@@ -158,7 +159,7 @@ class LectureCollection:
     @staticmethod
     def may_say_concurrency(path: Path) -> bool:
         """Return True if a lecture may set its own concurrency, so that it has to be read."""
-        return says_at_ends(path, b"concurrency")
+        return contains_at_ends(path, b"concurrency")
 
     def missing_pages(self) -> list[str]:
         """Return a line for each table of contents that lists pages for which there is no file."""

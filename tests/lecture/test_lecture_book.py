@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
-from pytest_lecturecheck.lecture.book.configuration import find_book, read_book
+from pytest_lecturecheck.lecture.book.configuration import read_book
 from pytest_lecturecheck.lecture.book.patterns import matches_path
 from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings
 
@@ -25,7 +25,7 @@ def _excluded(folder, *names: str) -> dict[str, str]:
     return {name: book.why_excluded(folder / name) for name in names}
 
 
-def test_a_folder_without_configuration_is_no_book(tmp_path):
+def test_folder_without_configuration_is_no_book(tmp_path):
     assert read_book(tmp_path) is None
 
 
@@ -101,7 +101,7 @@ TOCS = {
 
 
 @pytest.mark.parametrize("toc", TOCS.values(), ids=TOCS)
-def test_every_shape_of_a_table_of_contents(tmp_path, toc):
+def test_every_form_of_toc(tmp_path, toc):
     _write(tmp_path, config="only_build_toc_files: true\n", toc=toc)
     assert _excluded(tmp_path, "intro.md", "a.ipynb", "sub/b.md", "c.md", "sub/deep/b.md") == {
         "intro.md": "",
@@ -112,12 +112,12 @@ def test_every_shape_of_a_table_of_contents(tmp_path, toc):
     }
 
 
-def test_a_table_of_contents_excludes_nothing_unless_the_book_says_so(tmp_path):
+def test_toc_excludes_nothing_by_default(tmp_path):
     _write(tmp_path, config="title: x\n", toc="root: intro\n")
     assert _excluded(tmp_path, "c.md") == {"c.md": ""}
 
 
-def test_a_table_of_contents_alone_excludes_nothing(tmp_path):
+def test_toc_alone_excludes_nothing(tmp_path):
     _write(tmp_path, toc="root: intro\n")
     assert _excluded(tmp_path, "c.md") == {"c.md": ""}
 
@@ -128,7 +128,7 @@ def test_names_match_in_both_forms_of_unicode(tmp_path):
     assert _excluded(tmp_path, composed, decomposed) == {composed: "", decomposed: ""}
 
 
-def test_a_file_outside_the_book_is_not_its_business(tmp_path):
+def test_file_outside_the_book_is_not_excluded(tmp_path):
     inner = tmp_path / "book"
     inner.mkdir()
     book = read_book(_write(inner, config="only_build_toc_files: true\n", toc="root: intro\n"))
@@ -147,12 +147,12 @@ def test_mystmd(tmp_path):
     }
 
 
-def test_mystmd_with_an_old_table_of_contents(tmp_path):
+def test_mystmd_with_jupyter_book_1_toc(tmp_path):
     _write(tmp_path, myst="project:\n  title: x\n", toc="root: intro\n")
     assert _excluded(tmp_path, "intro.md", "c.md") == {"intro.md": "", "c.md": "not in _toc.yml"}
 
 
-def test_mystmd_without_a_table_of_contents_builds_everything(tmp_path):
+def test_mystmd_without_toc_builds_everything(tmp_path):
     _write(tmp_path, myst="project:\n  exclude: [drafts/*]\n")
     assert _excluded(tmp_path, "c.md", "drafts/a.md") == {
         "c.md": "",
@@ -160,7 +160,7 @@ def test_mystmd_without_a_table_of_contents_builds_everything(tmp_path):
     }
 
 
-def test_sphinx_conf_is_read_and_never_run(tmp_path):
+def test_sphinx_conf_is_never_executed(tmp_path):
     text = (
         "raise SystemExit('conf.py was run')\nimport os\nextensions = ['myst_nb']\n"
         "nb_execution_timeout: int = 5\nnb_execution_mode = os.environ['MODE']\n"
@@ -198,21 +198,8 @@ def test_sphinx_execution_modes(tmp_path, text, reason):
 
 
 @pytest.mark.parametrize("text", ["port = 8080\n", "def broken(:\n", "x = " + "(" * 300 + ")" * 300])
-def test_a_conf_py_of_another_kind_is_no_book(tmp_path, text):
+def test_other_conf_py_files_are_not_books(tmp_path, text):
     assert read_book(_write(tmp_path, conf=text)) is None
-
-
-def test_the_nearest_book_counts_and_the_root_is_the_end(tmp_path):
-    _write(tmp_path, config="execute:\n  timeout: 1\n")
-    root = tmp_path / "root"
-    deep = root / "lectures" / "part" / "one"
-    deep.mkdir(parents=True)
-    assert find_book(deep, rootdir=root) is None
-    _write(root / "lectures", config="execute:\n  timeout: 2\n")
-    _write(root, config="execute:\n  timeout: 3\n")
-    book = find_book(deep, rootdir=root)
-    assert book is not None
-    assert (book.folder, book.source, book.settings.timeout_seconds) == (root / "lectures", "_config.yml", 2.0)
 
 
 def test_broken_yaml_names_file_and_line(tmp_path):
@@ -249,7 +236,7 @@ def test_bad_values_name_file_line_and_key(tmp_path, text, fault):
     assert str(caught.value) == f"{tmp_path / '_config.yml'}:{fault}"
 
 
-def test_an_empty_configuration_is_a_book_that_says_nothing(tmp_path):
+def test_empty_configuration_is_a_book_without_settings(tmp_path):
     book = read_book(_write(tmp_path, config=""))
     assert book is not None
     assert book.settings == RunSettings()

@@ -25,7 +25,7 @@ def _fault(path) -> str:
     return str(caught.value)
 
 
-def test_a_notebook_without_kernelspec_is_read_and_says_so():
+def test_notebook_without_kernelspec_is_a_finding():
     lecture = read_lecture(CASES / "A01-no-kernelspec" / "bare.ipynb", name="bare.ipynb")
     assert lecture.format is LectureFormat.IPYNB
     assert lecture.kernel_name is None
@@ -34,25 +34,25 @@ def test_a_notebook_without_kernelspec_is_read_and_says_so():
     assert lecture.cells[1].source == "assert balance > 112"
 
 
-def test_duplicate_cell_ids_are_one_finding_and_the_file_stays_as_it_was():
+def test_duplicate_cell_ids_are_one_finding():
     path = CASES / "A03-duplicate-cell-ids" / "twice.ipynb"
     before = path.read_bytes()
     lecture = read_lecture(path, name="twice.ipynb")
-    message = "cells share an id ('same'); figures are kept by position"
+    message = "cells share an id ('same'); measurements are matched by position"
     assert lecture.findings == (Finding(kind=FindingKind.FORMAT, message=message),)
     assert [cell.id for cell in lecture.document.cells] == ["same", "cell-1", "last"]
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["zero.ipynb", "text_only.ipynb"])
-def test_a_notebook_without_code_says_so(name):
+def test_notebook_without_code_is_a_finding(name):
     lecture = read_lecture(CASES / "A05-nothing-to-run" / name, name=name)
     assert lecture.cells == ()
     assert not lecture.has_work
     assert lecture.findings == (Finding(kind=FindingKind.NO_CODE, message="no code cells, nothing to run"),)
 
 
-def test_a_remark_is_work():
+def test_comment_only_cell_is_work():
     lecture = read_lecture(CASES / "A05-nothing-to-run" / "blank.ipynb", name="blank.ipynb")
     assert [cell.source for cell in lecture.cells] == ["", "# only a remark"]
     assert lecture.has_work
@@ -124,13 +124,13 @@ def test_broken_files(name, fault):
         ),
     ],
 )
-def test_what_is_no_notebook(tmp_path, text, fault):
+def test_files_that_are_not_notebooks_are_refused(tmp_path, text, fault):
     path = tmp_path / "x.ipynb"
     path.write_text(text, encoding="utf-8")
     assert _fault(path) == fault
 
 
-def test_endless_nesting_is_a_fault_of_the_file(tmp_path):
+def test_deeply_nested_json_is_refused(tmp_path):
     path = tmp_path / "x.ipynb"
     path.write_text("[" * 200_000, encoding="utf-8")
     assert _fault(path) in {
@@ -151,20 +151,20 @@ def test_endless_nesting_is_a_fault_of_the_file(tmp_path):
         ),
     ],
 )
-def test_other_encodings_are_named(tmp_path, data, fault):
+def test_other_encodings_are_refused(tmp_path, data, fault):
     path = tmp_path / "x.ipynb"
     path.write_bytes(data)
     assert _fault(path) == fault
 
 
-def test_a_byte_order_mark_and_carriage_returns_are_accepted(tmp_path):
+def test_byte_order_mark_and_carriage_returns_are_accepted(tmp_path):
     path = notebook(tmp_path, code("a = 1", "b = 2"))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
     lecture = read_lecture(path, name="lecture.ipynb")
     assert [(cell.source, cell.line) for cell in lecture.cells] == [("a = 1\nb = 2", 7)]
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_is_refused(tmp_path):
     assert _fault(tmp_path / "gone.ipynb") == "gone.ipynb: cannot be read: No such file or directory"
 
 
@@ -180,13 +180,13 @@ def test_nbformat_3_is_upgraded_in_memory(tmp_path):
     assert json.loads(path.read_text(encoding="utf-8")) == old
 
 
-def test_a_broken_nbformat_3_notebook_is_a_fault_of_the_file(tmp_path):
+def test_invalid_nbformat_3_notebook_is_refused(tmp_path):
     path = tmp_path / "old.ipynb"
     path.write_text('{"nbformat": 3, "worksheets": 7}', encoding="utf-8")
     assert re.fullmatch(r"old\.ipynb: has nbformat 3 and cannot be upgraded to 4: \w+: .+", _fault(path))
 
 
-def test_stored_outputs_are_left_out_of_the_document(tmp_path):
+def test_stored_outputs_are_dropped(tmp_path):
     cell = code("1")
     cell |= {"outputs": [{"output_type": "stream", "name": "stdout", "text": "1"}], "execution_count": 3}
     lecture = read_lecture(notebook(tmp_path, cell), name="lecture.ipynb")
@@ -214,26 +214,26 @@ def test_tags_and_marks(tmp_path, cell, skip_reason, expects_error):
     assert (read.skip_reason, read.expects_error) == (skip_reason, expects_error)
 
 
-def test_a_notebook_whose_cells_are_all_left_out_says_so(tmp_path):
+def test_notebook_with_only_skipped_cells_is_a_finding(tmp_path):
     path = notebook(tmp_path, code("1", tags=["skip-execution"]), metadata={"kernelspec": {"name": "python3"}})
-    message = "the only code cell is left out (tag skip-execution), nothing to run"
+    message = "the only code cell is skipped (tag skip-execution), nothing to run"
     assert read_lecture(path, name="x.ipynb").findings == (Finding(kind=FindingKind.NOT_RUN, message=message),)
 
 
 @pytest.mark.parametrize("key", ["mock", "post_cell_execute"])
-def test_what_nbmake_would_run_instead_is_noticed(tmp_path, key):
+def test_unsupported_nbmake_metadata_is_a_finding(tmp_path, key):
     path = notebook(tmp_path, code("x = 1", nbmake={key: ["x = 2"]}), metadata={"kernelspec": {"name": "python3"}})
-    message = f"cell metadata nbmake.{key} is not honoured: the cell runs as it is written"
+    message = f"cell metadata nbmake.{key} is not supported; the cell runs as written"
     (finding,) = read_lecture(path, name="x.ipynb").findings
     assert (finding.kind, finding.message, finding.cell_number) == (FindingKind.NOT_RUN, message, 1)
 
 
-def test_a_kernel_name_that_is_no_text_is_refused(tmp_path):
+def test_kernel_name_must_be_text(tmp_path):
     path = notebook(tmp_path, metadata={"kernelspec": {"name": 3}})
     assert _fault(path) == ("lecture.ipynb: notebook metadata kernelspec.name is 3; expected the name of a kernel")
 
 
-def test_a_format_that_is_not_read_is_named(tmp_path):
+def test_unknown_suffix_is_refused(tmp_path):
     path = tmp_path / "lecture.txt"
     path.write_text("x", encoding="utf-8")
     assert _fault(path) == "lecture.txt: has the suffix '.txt'; expected .ipynb, .md, .py, .Rmd or .qmd"
@@ -250,7 +250,7 @@ SOURCES = st.lists(st.text(alphabet='ab "\\\n\té\u2028{}[]:,', max_size=30), ma
     ascii_only=st.booleans(),
     keys_first=st.booleans(),
 )
-def test_every_line_that_is_given_holds_the_source(sources, indent, as_list, ascii_only, keys_first):
+def test_every_located_line_holds_the_source(sources, indent, as_list, ascii_only, keys_first):
     cells = [
         {"source": source.splitlines(keepends=True) if as_list else source, "metadata": {"source": "a"}}
         for source in sources
@@ -269,7 +269,7 @@ def test_every_line_that_is_given_holds_the_source(sources, indent, as_list, asc
                 assert json.dumps(piece, ensure_ascii=ascii_only) in text.split("\n")[line - 1 + offset]
 
 
-def test_lines_are_not_given_where_many_cells_share_one(tmp_path):
+def test_cells_on_one_line_have_no_line(tmp_path):
     path = tmp_path / "compact.ipynb"
     path.write_text(json.dumps({"cells": [code("a"), code("b")], "metadata": {}, "nbformat": 4}), encoding="utf-8")
     assert [cell.line for cell in read_lecture(path, name="x").cells] == [None, None]

@@ -31,14 +31,14 @@ def _not_run(how: str, line: int) -> Finding:
     return Finding(kind=FindingKind.NOT_RUN, message=message, line=line)
 
 
-def test_code_cells_without_a_header_are_refused():
+def test_code_cells_without_header_are_refused():
     assert _fault(CASES / "B01-code-cells-without-header" / "headless.md") == (
         "headless.md:3: has 2 code-cell blocks but no kernelspec/jupytext header, so no book runs it; "
         "add one, or use code-block"
     )
 
 
-def test_a_nested_code_cell_is_a_finding():
+def test_nested_code_cell_is_a_finding():
     lecture = _read(CASES / "B02-nested-code-cell" / "nested.md")
     assert [(cell.source, cell.line, cell.opening_line) for cell in lecture.cells] == [
         ("a = 1", 15, 14),
@@ -59,7 +59,7 @@ def test_every_form_of_tags():
     assert lecture.document.cells[2].metadata == {"tags": ["hide-input", "raises-exception"], "other": "x: y"}
 
 
-def test_a_skipped_cell():
+def test_skip_tag():
     lecture = _read(CASES / "B04-tag-forms" / "tag_not_raising.md")
     assert [cell.skip_reason for cell in lecture.cells] == ["", "tag skip-execution"]
 
@@ -70,13 +70,13 @@ def test_plain_string_tags(tmp_path):
     assert (cell.source, cell.line) == ("1/0", 12)
 
 
-def test_what_is_shown_is_not_run():
+def test_verbatim_blocks_are_not_executed():
     lecture = _read(CASES / "B05-display-only-blocks" / "shown.md")
     assert [(cell.source, cell.line) for cell in lecture.cells] == [("ok = 1", 31)]
     assert lecture.findings == ()
 
 
-def test_cells_between_gates_run():
+def test_cells_between_gated_directives_run():
     lecture = _read(CASES / "B07-error-line-in-md" / "solution.md")
     (cell,) = lecture.cells
     assert (cell.opening_line, cell.line) == (27, 28)
@@ -115,15 +115,15 @@ def test_every_language_counts(tmp_path, language):
         ("julia", "x = 1", "my-environment", []),
     ],
 )
-def test_a_cell_that_names_another_language_than_the_kernels(tmp_path, language, body, spec, findings):
+def test_cells_in_another_language_are_findings(tmp_path, language, body, spec, findings):
     text = f"```{{code-cell}}\n1\n```\n```{{code-cell}} {language}\n{body}\n```\n"
     lecture = _read(page(tmp_path, text, header=HEADER.replace("name: python3", f"name: {spec}")))
     assert lecture.findings == tuple(
         Finding(
             kind=FindingKind.FORMAT,
             message=(
-                f"the cell names the language {named!r}, and the lecture's kernel runs {kernel!r}: it is given to that "
-                "kernel as it stands, here and in a book"
+                f"the cell is marked as {named!r} but runs in the lecture's kernel, which executes {kernel!r}; "
+                "book builders do the same"
             ),
             cell_number=2,
             line=13,
@@ -132,17 +132,17 @@ def test_a_cell_that_names_another_language_than_the_kernels(tmp_path, language,
     )
 
 
-def test_the_extension_in_the_header_does_not_matter(tmp_path):
+def test_extension_in_the_header_is_ignored(tmp_path):
     header = HEADER.replace("extension: .md", "extension: .myst")
     assert len(_read(page(tmp_path, "```{code-cell}\n1\n```\n", header=header)).cells) == 1
 
 
-def test_a_kernelspec_without_display_name_is_filled_in(tmp_path):
+def test_missing_display_name_is_filled_in(tmp_path):
     lecture = _read(page(tmp_path, "```{code-cell}\n1\n```\n", header=HEADER.replace("  display_name: Python 3\n", "")))
     assert lecture.document.metadata.kernelspec == {"name": "python3", "display_name": "python3"}
 
 
-def test_a_header_without_kernelspec_uses_the_default_kernel_and_says_so(tmp_path):
+def test_header_without_kernelspec_uses_default_kernel(tmp_path):
     lecture = _read(page(tmp_path, "```{code-cell}\n1\n```\n", header="---\nfile_format: mystnb\n---\n"))
     assert lecture.kernel_name is None
     message = "no kernelspec is named; the default Python kernel is used"
@@ -176,7 +176,7 @@ def test_another_jupytext_format_is_refused(tmp_path):
         ("````{code-block} md\n```{code-cell}\n1\n```\n````\n", ()),
     ],
 )
-def test_cells_that_no_builder_runs_are_not_run_and_not_silent(tmp_path, body, findings):
+def test_cells_that_no_builder_runs_are_findings(tmp_path, body, findings):
     lecture = _read(page(tmp_path, body))
     assert lecture.cells == ()
     assert lecture.findings == (
@@ -282,12 +282,12 @@ def test_merge_conflicts(tmp_path, body):
     )
 
 
-def test_a_lecture_about_git_may_show_a_conflict(tmp_path):
+def test_conflict_markers_in_verbatim_blocks_are_accepted(tmp_path):
     lecture = _read(page(tmp_path, f"```text\n{CONFLICT}```\n\n```{{code-cell}}\n1\n```\n"))
     assert [cell.source for cell in lecture.cells] == ["1"]
 
 
-def test_a_loaded_file_replaces_the_body(tmp_path):
+def test_loaded_file_replaces_the_body(tmp_path):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "model.py").write_text("a = 1\nb = 2\n", encoding="utf-8")
     (cell,) = _read(page(tmp_path, "```{code-cell}\n:load: code/model.py\n```\n")).cells
@@ -299,7 +299,7 @@ def test_a_loaded_file_replaces_the_body(tmp_path):
     )
 
 
-def test_a_loaded_file_may_lie_elsewhere_under_the_root(tmp_path):
+def test_loaded_file_may_be_anywhere_under_the_root(tmp_path):
     (tmp_path / "shared.py").write_text("a = 1", encoding="utf-8")
     (tmp_path / "lectures").mkdir()
     path = page(tmp_path / "lectures", "```{code-cell}\n:load: ../shared.py\n```\n")
@@ -322,13 +322,13 @@ def test_a_loaded_file_may_lie_elsewhere_under_the_root(tmp_path):
         ("latin.py", ":load: 'latin.py' is not UTF-8 text (byte 0xe9); expected UTF-8: save it as UTF-8"),
     ],
 )
-def test_what_cannot_be_loaded(tmp_path, target, fault):
+def test_load_faults(tmp_path, target, fault):
     (tmp_path / "latin.py").write_bytes(b"x = '\xe9'")
     path = page(tmp_path, f"```{{code-cell}}\n:load: {target}\n```\n")
     assert _fault(path) == f"lecture.md:10: {fault}"
 
 
-def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+def test_link_out_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / "secret.py").write_text("a = 1", encoding="utf-8")
     inner = tmp_path / "lectures"
     inner.mkdir()
@@ -357,7 +357,7 @@ def test_line_ends_of_windows(tmp_path):
     assert (cell.source, cell.line) == ("a = 1\nb = 2", 13)
 
 
-def test_an_odd_path_is_read(tmp_path):
+def test_path_with_special_characters(tmp_path):
     folder = tmp_path / "a[b]-c d"
     folder.mkdir()
     path = page(folder, "```{code-cell}\n1\n```\n", name="étude, été.md")
@@ -365,7 +365,7 @@ def test_an_odd_path_is_read(tmp_path):
     assert lecture.name == "a[b]-c d/étude, été.md"
 
 
-def test_code_cells_of_an_included_file_are_told_of(tmp_path):
+def test_code_cells_of_included_files_are_findings(tmp_path):
     (tmp_path / "part.md").write_text("```{code-cell}\n1\n```\n\n```{code-cell}\n2\n```\n", encoding="utf-8")
     (tmp_path / "plain.md").write_text("words, and\n```python\n1\n```\n", encoding="utf-8")
     includes = ["part.md", "plain.md", "missing.md", "/etc/hostname", "", "part.md\n:literal:"]
@@ -376,8 +376,8 @@ def test_code_cells_of_an_included_file_are_told_of(tmp_path):
     ]
 
 
-def test_a_header_behind_blank_lines_is_none(tmp_path):
+def test_header_after_blank_lines_is_refused(tmp_path):
     path = page(tmp_path, "```{code-cell}\n1\n```\n", header=f"\n\n{HEADER}")
     assert _fault(path) == (
-        "lecture.md:3: has a header at line 3 that is none: it must begin on the first line of the file"
+        "lecture.md:3: has its header at line 3; expected it on line 1: remove the blank lines above it"
     )

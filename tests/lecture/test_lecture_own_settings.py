@@ -118,7 +118,7 @@ def test_reasons_to_skip(tmp_path, header, reason):
 KEYS = ", ".join(OWN_KEYS)
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_file(tmp_path):
+def test_all_faults_are_reported_in_file_order(tmp_path):
     header = (
         "mystnb:\n  execution_mode: sometimes\n"
         "lecturecheck:\n  Total_Timeout: 3\n  timeout: soon\n  colour: blue\n  kernel: julia\n"
@@ -202,12 +202,12 @@ def test_bad_values_name_file_line_and_key(tmp_path, header, fault):
 
 
 @pytest.mark.parametrize(("key", "kind"), [("declared-memory", "size"), ("declared-time", "duration")])
-def test_bare_declared_figures_are_refused(tmp_path, key, kind):
+def test_declared_values_without_unit_are_refused(tmp_path, key, kind):
     start = f"lecture.md:4: front matter lecturecheck.{key} cannot be used: {kind} 24 is not "
     assert _fault(tmp_path, f"lecturecheck:\n  {key}: 24\n").startswith(start)
 
 
-def test_sections_of_other_tools_in_another_shape_are_left_alone(tmp_path):
+def test_malformed_sections_of_other_tools_are_ignored(tmp_path):
     assert _settings(tmp_path, "execution: yes\nmystnb: [a]\nexecute: 3\nnbsphinx:\n") == RunSettings()
 
 
@@ -230,7 +230,7 @@ def test_notebook_metadata(tmp_path):
     )
 
 
-def test_not_a_number_in_notebook_metadata_names_the_file(tmp_path):
+def test_nan_in_notebook_metadata_names_the_file(tmp_path):
     path = notebook(tmp_path, code("1"), metadata={"execution": {"timeout": float("nan")}})
     with pytest.raises(LectureReadError) as caught:
         read_lecture(path, name="lecture.ipynb")

@@ -1,4 +1,4 @@
-"""What holds for every text: a fault is told as a fault, a visible cell is never lost in silence, lines are right."""
+"""Properties of every text: a fault is an error of the file, no cell is dropped silently, and lines are right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.lecture import LectureFormat
 
 HERE = Path(__file__).parent
-# No deadline: a busy machine is no fault of the code.
+# No deadline: the machine may be busy.
 QUICK = settings(deadline=None, max_examples=60)
 PIECES = st.sampled_from(
     [
@@ -40,15 +40,15 @@ PAGES = st.lists(PIECES, max_size=16).map("\n".join)
 def _check_lines(text: str, parsed: Parsed) -> None:
     lines = text.split("\n")
     cells = [cell for cell in parsed.document.cells if cell.cell_type == "code"]
-    assert len(cells) == len(parsed.places)
-    for cell, place in zip(cells, parsed.places, strict=True):
-        if place.line is not None and "\x0c" not in text and "\x00" not in text and "\t" not in text:
-            assert cell.source.split("\n")[0].strip() == lines[place.line - 1].strip()
+    assert len(cells) == len(parsed.locations)
+    for cell, location in zip(cells, parsed.locations, strict=True):
+        if location.line is not None and "\x0c" not in text and "\x00" not in text and "\t" not in text:
+            assert cell.source.split("\n")[0].strip() == lines[location.line - 1].strip()
 
 
 @QUICK
 @given(body=PAGES)
-def test_no_cell_of_a_myst_page_is_lost_in_silence(body):
+def test_every_myst_cell_runs_or_is_a_finding(body):
     text = HEADER + body
     try:
         parsed = parse_myst(text, path=HERE / "x.md", name="x.md", root=HERE)
@@ -56,27 +56,27 @@ def test_no_cell_of_a_myst_page_is_lost_in_silence(body):
         return
     _check_lines(text, parsed)
     dropped = {FindingKind.NESTED_CELL, FindingKind.NOT_RUN}
-    told = len(parsed.places) + sum(finding.kind in dropped for finding in parsed.findings)
-    # Quotes, lists, HTML and spaces hide fences from the cheap look or give them another end: nothing is claimed there.
+    reported = len(parsed.locations) + sum(finding.kind in dropped for finding in parsed.findings)
+    # Quotes, lists, HTML and spaces hide fences from find_code_cells, or close them elsewhere: no claim is made there.
     hiding = ("<", "- item", "> quote", "``` {", "\x0c", "\x00", "+++", "% ", "---", "    b", "\t", "#", "  ")
     if not any(piece in body for piece in hiding):
-        assert told >= (1 if next(find_code_cells(body), None) is not None else 0)
+        assert reported >= (1 if next(find_code_cells(body), None) is not None else 0)
 
 
 @QUICK
 @given(body=PAGES)
-def test_any_page_without_a_header_is_read_or_refused(body):
+def test_any_page_without_header_is_read_or_refused(body):
     try:
         parsed = parse_myst(body, path=HERE / "x.md", name="x.md", root=HERE)
     except LectureReadError:
         return
     if split_front_matter(body) is None:
-        assert parsed.places == ()
+        assert parsed.locations == ()
 
 
 @QUICK
 @given(body=PAGES, form=st.sampled_from([LectureFormat.QUARTO, LectureFormat.RMARKDOWN]))
-def test_any_document_of_chunks_is_read_or_refused(body, form):
+def test_any_chunk_document_is_read_or_refused(body, form):
     try:
         parsed = parse_chunks(body, name="x", form=form)
     except LectureReadError:
@@ -91,7 +91,7 @@ def test_any_script_is_read_or_refused(body):
         parsed = parse_script("# %%\n" + body, name="x.py")
     except LectureReadError:
         return
-    assert len(parsed.places) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
+    assert len(parsed.locations) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
 
 
 JSON = st.recursive(
@@ -120,7 +120,7 @@ def test_any_json_is_read_or_refused(data, major, cells):
         parsed = parse_ipynb(text, name="x.ipynb")
     except LectureReadError:
         return
-    assert len(parsed.places) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
+    assert len(parsed.locations) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
 
 
 @QUICK
@@ -131,7 +131,7 @@ def test_any_table_of_contents_is_read(value):
 
 @QUICK
 @given(text=st.text(alphabet="abn_=[](){}'\"\n :.,1\x00", max_size=40))
-def test_any_conf_py_is_read_or_left_alone(text):
+def test_any_conf_py_is_read_or_ignored(text):
     constants = read_constants(text)
     if constants is not None:
         assert all(name in text for name in constants[0])

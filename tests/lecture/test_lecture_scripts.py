@@ -51,7 +51,7 @@ def test_magics_and_tags_in_a_percent_script(tmp_path):
     ]
 
 
-def test_cells_of_the_same_source_each_have_their_own_line(tmp_path):
+def test_equal_cells_have_their_own_lines(tmp_path):
     path = _write(tmp_path, "# %%\nx = 1\n# %%\nx = 1\n", "a.py")
     assert [cell.line for cell in read_lecture(path, name="a.py").cells] == [2, 4]
 
@@ -133,7 +133,7 @@ def test_a_quarto_document(tmp_path):
     assert [cell.cell_type for cell in lecture.document.cells] == ["code", "markdown", "code", "markdown"]
 
 
-def test_a_quarto_document_that_is_not_executed(tmp_path):
+def test_quarto_document_that_is_not_executed(tmp_path):
     path = _write(tmp_path, "---\nexecute:\n  enabled: false\n---\n```{python}\n1\n```\n", "a.qmd")
     assert [cell.skip_reason for cell in read_lecture(path, name="a.qmd").cells] == [
         "front matter execute.enabled is false"
@@ -150,7 +150,7 @@ def test_r_markdown_in_python(tmp_path):
     ]
 
 
-def test_r_markdown_in_r_with_its_kernel(tmp_path):
+def test_r_chunks_with_r_kernel(tmp_path):
     text = "---\njupyter:\n  kernelspec:\n    name: ir\n---\n```{r}\nx <- 1\n```\n"
     lecture = read_lecture(_write(tmp_path, text, "a.Rmd"), name="a.Rmd")
     assert lecture.kernel_name == "ir"

@@ -10,10 +10,10 @@ from support.made_pages import CASES, HEADER, page
 
 from pytest_lecturecheck.lecture.selection import (
     Folders,
+    contains_at_ends,
     explain_folder,
     is_candidate,
     is_copy_name,
-    says_at_ends,
 )
 
 
@@ -37,11 +37,11 @@ def _items(folder: Path, **choice) -> list[str]:
         ("B05-display-only-blocks", ["shown.md"]),
     ],
 )
-def test_items_of_a_folder(case, items):
+def test_files_collected_in_a_folder(case, items):
     assert _items(CASES / case) == items
 
 
-def test_rmd_and_qmd_are_items_where_their_suffix_is_configured():
+def test_configured_suffixes_are_collected():
     assert _items(CASES / "A16-case-and-ext", extra_suffixes=frozenset({".RMD", ".qmd"})) == [
         "UP.IPYNB",
         "lecture.Rmd",
@@ -50,22 +50,22 @@ def test_rmd_and_qmd_are_items_where_their_suffix_is_configured():
 
 
 @pytest.mark.parametrize("name", ["lecture.Rmd", "slides.qmd"])
-def test_rmd_and_qmd_are_items_where_they_are_named(name):
+def test_named_rmd_and_qmd_are_collected(name):
     assert is_candidate(CASES / "A16-case-and-ext" / name, explicit=True)
 
 
-def test_a_notebook_is_taken_by_its_name_alone(tmp_path):
+def test_notebook_is_recognised_by_name(tmp_path):
     assert is_candidate(tmp_path / "does-not-exist.ipynb")
 
 
 @pytest.mark.parametrize("name", ["a.nbconvert.ipynb", "a-checkpoint.ipynb"])
-def test_a_copy_is_no_item_unless_it_is_named(tmp_path, name):
+def test_copies_are_collected_only_if_named(tmp_path, name):
     assert is_copy_name(name)
     assert not is_candidate(tmp_path / name)
     assert is_candidate(tmp_path / name, explicit=True)
 
 
-def test_a_folder_that_was_named_is_searched_although_it_holds_copies():
+def test_named_folder_of_copies_is_searched():
     build = CASES / "A10-built-copies" / "_build"
     assert Folders().why_excluded(build / "jupyter_execute" / "lecture.ipynb", below=build / "jupyter_execute") == ""
 
@@ -86,7 +86,7 @@ def test_a_folder_that_was_named_is_searched_although_it_holds_copies():
         ("lectures", None, ""),
     ],
 )
-def test_folders_without_lectures(tmp_path, folder, mark, reason):
+def test_excluded_folders(tmp_path, folder, mark, reason):
     place = tmp_path / folder
     place.mkdir()
     if mark is not None:
@@ -95,7 +95,7 @@ def test_folders_without_lectures(tmp_path, folder, mark, reason):
     assert explain_folder(place) == reason
 
 
-def test_a_folder_deep_inside_an_excluded_one_is_excluded(tmp_path):
+def test_subfolder_of_excluded_folder_is_excluded(tmp_path):
     path = tmp_path / "_build" / "a" / "b" / "x.ipynb"
     assert Folders().why_excluded(path, below=tmp_path) == "_build holds the output of a book build"
 
@@ -138,18 +138,18 @@ def test_which_markdown_pages_are_items(tmp_path, text, is_item):
     assert is_candidate(path) is is_item
 
 
-def test_a_page_in_utf_16_is_an_item_so_that_reading_it_can_say_so(tmp_path):
+def test_utf_16_page_is_collected(tmp_path):
     path = tmp_path / "page.md"
     path.write_text(HEADER, encoding="utf-16")
     assert is_candidate(path)
 
 
-def test_a_page_that_cannot_be_opened_is_an_item_only_where_it_is_named(tmp_path):
+def test_unreadable_page_is_collected_only_if_named(tmp_path):
     assert not is_candidate(tmp_path / "gone.md")
     assert is_candidate(tmp_path / "gone.md", explicit=True)
 
 
-def test_a_script_cut_into_cells_is_an_item_only_where_it_is_named_or_configured(tmp_path):
+def test_percent_script_without_header_must_be_named_or_configured(tmp_path):
     script = tmp_path / "cells.py"
     script.write_text("import os\n# %%\nos.getcwd()\n", encoding="utf-8")
     assert not is_candidate(script)
@@ -157,7 +157,7 @@ def test_a_script_cut_into_cells_is_an_item_only_where_it_is_named_or_configured
     assert is_candidate(script, extra_suffixes=frozenset({".py"}))
 
 
-def test_a_plain_script_is_no_item_even_where_it_is_named():
+def test_named_plain_script_is_not_collected():
     assert not is_candidate(CASES / "A13-percent-scripts" / "plain_script.py", explicit=True)
 
 
@@ -188,12 +188,12 @@ def test_collection_loads_no_library_of_a_format(tmp_path):
     ("before", "after", "found"),
     [(0, 0, True), (16_000, 90_000, True), (90_000, 16_000, True), (17_000, 17_000, False)],
 )
-def test_a_word_is_looked_for_at_both_ends_of_a_file(tmp_path, before, after, found):
+def test_word_is_found_at_both_ends_of_file(tmp_path, before, after, found):
     path = tmp_path / "page.md"
     path.write_bytes(b"x" * before + b"concurrency" + b"x" * after)
-    assert says_at_ends(path, b"concurrency") is found
-    assert not says_at_ends(path, b"exclusive")
+    assert contains_at_ends(path, b"concurrency") is found
+    assert not contains_at_ends(path, b"exclusive")
 
 
-def test_a_file_that_cannot_be_opened_says_nothing(tmp_path):
-    assert not says_at_ends(tmp_path / "gone.md", b"concurrency")
+def test_no_word_is_found_in_unreadable_file(tmp_path):
+    assert not contains_at_ends(tmp_path / "gone.md", b"concurrency")

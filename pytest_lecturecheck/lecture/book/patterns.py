@@ -1,4 +1,4 @@
-"""Glob patterns as Sphinx reads them in ``exclude_patterns`` and as tables of contents use them."""
+"""Match paths with glob patterns, as Sphinx does for ``exclude_patterns`` and as tables of contents do."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _CLASS_END: Final = "]"
 
 def matches_path(pattern: str, relative: str) -> bool:
     """
-    Tell whether a pattern names a file, or a folder that the file lies in.
+    Return True if a pattern matches a file or a folder that contains it.
 
     Args:
-        pattern: ``*`` stays inside one folder, ``**`` does not, ``?`` is one character, ``[...]`` one of a set.
-        relative: POSIX path from the folder of the book.
+        pattern: ``*`` matches within one folder, ``**`` across folders, ``?`` one character, ``[...]`` one of a set.
+        relative: POSIX path relative to the book's folder.
     """
     parts = relative.split("/")
     return any(matches_file(pattern, "/".join(parts[:count])) for count in range(1, len(parts) + 1))
 
 
 def matches_file(pattern: str, relative: str) -> bool:
-    """Tell whether a pattern names this very path; see :func:`matches_path`."""
+    """Return True if a pattern matches this path itself; see :func:`matches_path`."""
     expression = _compiled(normalize("NFC", pattern.strip().removeprefix("./").rstrip("/")))
     return expression.fullmatch(normalize("NFC", relative)) is not None
 
@@ -32,11 +32,11 @@ def matches_file(pattern: str, relative: str) -> bool:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        # Doubled signs inside a set are kept for later versions of re; here they are only themselves.
+        # re warns about doubled characters in a set, which it may give a meaning later; here they have none.
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             return re.compile(_translate(pattern), re.DOTALL)
     except re.error:
-        # A set that is none ("[?-/]") stands for itself, as in the shell.
+        # An invalid set ("[?-/]") is literal text, as in the shell.
         return re.compile(re.escape(pattern), re.DOTALL)
 
 
@@ -45,7 +45,7 @@ def _translate(pattern: str) -> str:
     at = 0
     while at < len(pattern):
         if pattern.startswith("**", at):
-            # "**/x" also names "x" itself, as every tool but the oldest Sphinx has it.
+            # "**/x" also matches "x", as in all tools except old versions of Sphinx.
             is_folder = pattern.startswith("**/", at)
             pieces.append("(?:.*/)?" if is_folder else ".*")
             at += 3 if is_folder else 2

@@ -1,4 +1,4 @@
-"""Constants of a Sphinx ``conf.py``, read without running it."""
+"""Read the constants of a Sphinx ``conf.py`` without executing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final
 
-# Names that myst-nb had before version 0.14.
+# Names of myst-nb before version 0.14.
 _LEGACY: Final = {
     "jupyter_execute_notebooks": "nb_execution_mode",
     "execution_timeout": "nb_execution_timeout",
@@ -18,11 +18,12 @@ _NBSPHINX: Final = {
     "nbsphinx_timeout": "nb_execution_timeout",
     "nbsphinx_allow_errors": "nb_execution_allow_errors",
 }
+# Names that tell a Sphinx configuration from another file called conf.py.
 _MARKS: Final = frozenset({"extensions", "exclude_patterns", "html_theme", "source_suffix", "master_doc", "root_doc"})
 
 
 def current_names(values: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Give ``nb_execution_*`` name -> (name as written, value); where both are written, the current name wins."""
+    """Map each ``nb_execution_*`` name to (name as written, value); a current name overrides a legacy one."""
     named = {new: (old, values[old]) for old, new in (_LEGACY | _NBSPHINX).items() if old in values}
     if values.get("nbsphinx_execute") == "never":
         named.setdefault("nb_execution_mode", ("nbsphinx_execute", "off"))
@@ -35,11 +36,10 @@ def read_constants(text: str) -> tuple[dict[str, Any], dict[str, int]] | None:
     Read the constant assignments of a ``conf.py``.
 
     Args:
-        text: the file; it is parsed and never executed.
+        text: the file; it is parsed, never executed.
 
     Returns:
-        Values and 1-based lines by name, or ``None`` where the file is no configuration of Sphinx. What is computed is
-        left out.
+        Values and 1-based lines by name, without computed values; ``None`` if the file is not a Sphinx configuration.
     """
     try:
         tree = ast.parse(text)

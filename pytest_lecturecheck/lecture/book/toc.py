@@ -1,4 +1,4 @@
-"""Tables of contents: every shape that Jupyter Book 1 (old and new) and mystmd know."""
+"""Read tables of contents, in all the forms of Jupyter Book 1 (old and new) and mystmd."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pytest_lecturecheck.lecture.book.patterns import matches_file
 
 _FILE_KEYS: Final = ("root", "file")
 _GLOB_KEYS: Final = ("glob", "pattern")
-# Keys that hold further entries; what else a table of contents holds (options, captions, urls) names no file.
+# Keys that hold further entries; other keys (options, captions, urls) name no file.
 _BRANCHES: Final = ("chapters", "parts", "sections", "subtrees", "entries", "items", "children", "toc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toc:
     """
-    The files of a book.
+    The files listed in a table of contents.
 
     Attributes:
-        origin: where that was said ("_toc.yml").
-        names: POSIX paths from the book's folder in NFC, with or without suffix.
-        globs: patterns of such paths.
+        origin: the file or key that holds the table ("_toc.yml").
+        names: POSIX paths relative to the book's folder, in NFC, with or without suffix.
+        globs: patterns for such paths.
     """
 
     origin: str
@@ -32,7 +32,7 @@ class Toc:
     globs: tuple[str, ...]
 
     def holds(self, relative: str) -> bool:
-        """Tell whether a file (POSIX path from the book's folder) is listed."""
+        """Return True if a file (POSIX path relative to the book's folder) is listed."""
         path = PurePosixPath(normalize("NFC", relative))
         bare = path.with_suffix("").as_posix()
         if path.as_posix() in self.names or bare in self.names:
@@ -40,11 +40,11 @@ class Toc:
         return any(matches_file(glob, path.as_posix()) or matches_file(glob, bare) for glob in self.globs)
 
     def missing(self, folder: Path) -> list[str]:
-        """Name the files that are listed and are not there, with no suffix either."""
-        return sorted(name for name in self.names if "://" not in name and not _is_there(folder / name))
+        """Return the listed files that do not exist, with any suffix."""
+        return sorted(name for name in self.names if "://" not in name and not _exists(folder / name))
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         if path.exists():
             return True
@@ -70,7 +70,7 @@ def read_toc(value: object, *, origin: str) -> Toc:
 def _entries(value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, list):
         for item in value:
-            # mystmd and old books may list a bare name.
+            # mystmd and old books may list bare names.
             if isinstance(item, str):
                 yield "file", item
             else:

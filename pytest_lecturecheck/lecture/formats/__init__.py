@@ -1,1 +1,7 @@
-"""TODO: what this room holds, and what it may import."""
+"""
+Parse the text of a lecture in one file format.
+
+Holds: one reader for each format: ``ipynb``, ``myst``, ``jupytext`` (scripts) and ``chunks`` (R Markdown and Quarto).
+In: the text of a file. Out: a ``Parsed`` notebook with the source location of each code cell.
+``peek`` looks at a text without loading any library, for collection. Start reading at ``parsed``.
+"""

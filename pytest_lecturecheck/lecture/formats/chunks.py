@@ -1,4 +1,4 @@
-"""R Markdown and Quarto documents: fenced chunks with a language in braces."""
+"""Parse R Markdown and Quarto documents: fenced chunks with a language in braces."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class _Chunk:
 
 def parse_chunks(text: str, *, name: str, form: LectureFormat) -> Parsed:
     """
-    Read a document of chunks.
+    Parse a document of chunks.
 
-    Chunks run in the language that the header's kernel names, or that of the first chunk. Quarto's Jupyter engine shows
-    chunks of other languages and does not run them; each is a finding.
+    The language is that of the kernel in the header, or else of the first chunk. As in Quarto's Jupyter engine, chunks
+    of other languages are not executed; each is a finding.
 
     Raises:
-        LectureReadError: merge conflict marks, bad YAML, a chunk without its end, or no chunk in the kernel's language.
+        LectureReadError: merge conflict markers, invalid YAML, an unclosed chunk, or no chunk in the kernel's language.
     """
     refuse_conflict(text, name=name)
     front = _peek.split_front_matter(text)
@@ -67,7 +67,7 @@ def parse_chunks(text: str, *, name: str, form: LectureFormat) -> Parsed:
     return Parsed(
         format=form,
         document=_document(metadata, body, ran),
-        places=tuple(_place(chunk, default_skip) for chunk in ran),
+        locations=tuple(_locate(chunk, default_skip) for chunk in ran),
         metadata=metadata,
         key_lines=lift_lines(header.lines),
         findings=tuple(_other_languages(chunks, language)),
@@ -85,7 +85,7 @@ def _metadata(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chunks(body: str, *, name: str) -> Iterator[_Chunk]:
     lines = body.split("\n")
-    # Quarto's divs (":::") do not hide a chunk: they are text here.
+    # Quarto's divs (":::") do not hide a chunk, so they are parsed as text.
     for token in parse_blocks(body, colon_fences=False):
         if token.type != "fence":
             continue
@@ -127,7 +127,7 @@ def _language(spec: Mapping[str, Any], chunks: list[_Chunk]) -> str:
         return named.lower()
     present = {chunk.language for chunk in chunks}
     kernel = str(spec.get("name", ""))
-    # Kernels of the two languages that these formats are written in, by their usual names.
+    # The usual kernel names of the two languages of these formats.
     if kernel == "ir":
         return "r"
     if kernel.startswith("python"):
@@ -141,7 +141,7 @@ def _languages(chunks: list[_Chunk]) -> str:
 
 
 def _document_skip(values: Mapping[str, Any]) -> str:
-    """Read Quarto's ``execute:`` of the document."""
+    """Return why Quarto does not execute the document, from its ``execute:`` key, or an empty string."""
     execute = values.get("execute")
     if isinstance(execute, dict):
         for key in ("enabled", "eval"):
@@ -170,7 +170,7 @@ def _document(metadata: Mapping[str, Any], body: str, chunks: list[_Chunk]) -> A
     return make_notebook(metadata, cells)
 
 
-def _place(chunk: _Chunk, default_skip: str) -> SourceLocation:
+def _locate(chunk: _Chunk, default_skip: str) -> SourceLocation:
     return SourceLocation(
         line=chunk.fence.line + 1 if chunk.fence.content.strip() else None,
         opening_line=chunk.fence.line,

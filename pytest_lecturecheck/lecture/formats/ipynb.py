@@ -1,4 +1,4 @@
-"""Jupyter notebooks: nbformat 4 as it is, older ones upgraded in memory. The file is never written."""
+"""Parse Jupyter notebooks: nbformat 4 directly, older versions after an upgrade in memory. Nothing is written."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _OTHER_FILES: Final = {
 
 def parse_ipynb(text: str, *, name: str) -> Parsed:
     """
-    Read a notebook's JSON.
+    Parse the JSON of a notebook.
 
     Args:
         text: the file.
         name: the file as the user knows it.
 
     Raises:
-        LectureReadError: not JSON, not a notebook, of an unknown version, or with cells that are no cells.
+        LectureReadError: not JSON, not a notebook, an unknown version, or invalid cells.
     """
     data = _load_json(text, name=name)
     major = _major_version(data, name=name)
@@ -55,7 +55,7 @@ def parse_ipynb(text: str, *, name: str) -> Parsed:
         data = _upgrade(data, major, name=name)
         _check_cells(data, name=name)
     findings = tuple(_normalise(data, major))
-    # Widget states are kept by JupyterLab in the metadata, can be large, and say nothing about the run.
+    # JupyterLab keeps widget states in the metadata. They can be large and do not affect the run.
     data["metadata"].pop("widgets", None)
     try:
         metadata = dict(plain(data["metadata"]))
@@ -63,12 +63,14 @@ def parse_ipynb(text: str, *, name: str) -> Parsed:
     except (TooLargeError, RecursionError) as exc:
         reason = str(exc) if isinstance(exc, TooLargeError) else "is nested too deeply"
         raise LectureReadError(name, None, f"metadata {reason}") from exc
-    places = tuple(
+    locations = tuple(
         SourceLocation(line=lines[index] if lines is not None else None)
         for index, cell in enumerate(data["cells"])
         if cell["cell_type"] == "code"
     )
-    return Parsed(format=LectureFormat.IPYNB, document=document, places=places, metadata=metadata, findings=findings)
+    return Parsed(
+        format=LectureFormat.IPYNB, document=document, locations=locations, metadata=metadata, findings=findings
+    )
 
 
 def _load_json(text: str, *, name: str) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def _json_fault(text: str, exc: Exception) -> tuple[int | None, str]:
         return None, "is not readable JSON: it is nested too deeply"
     if not isinstance(exc, json.JSONDecodeError):
         return None, f"is not readable JSON: {exc}"
-    # A fault behind the last character, or a text that begins and never ends, is a file that was cut.
+    # An error after the last character, or an unterminated string, means that the file was cut off.
     if not text[exc.pos :].strip() or exc.msg.startswith("Unterminated string"):
         return exc.lineno, "is not complete JSON: the file ends in the middle (cut off or partly downloaded?)"
     return exc.lineno, f"is not JSON: {exc.msg} (column {exc.colno}); expected a notebook"
@@ -118,8 +120,8 @@ def _major_version(data: Mapping[str, Any], *, name: str) -> int:
 
 
 def _upgrade(data: dict[str, Any], major: int, *, name: str) -> dict[str, Any]:
-    """Convert an older notebook; nbformat's warnings and log lines about it stay inside."""
-    logger = logging.getLogger("traitlets")  # where nbformat says that a notebook is not valid
+    """Convert an older notebook, without the warnings and log messages of nbformat."""
+    logger = logging.getLogger("traitlets")  # nbformat reports an invalid notebook there
     was_disabled, logger.disabled = logger.disabled, True
     try:
         with warnings.catch_warnings():
@@ -127,7 +129,7 @@ def _upgrade(data: dict[str, Any], major: int, *, name: str) -> dict[str, Any]:
             older = nbformat.versions[major].to_notebook_json(data, minor=data.get("nbformat_minor", 0))
             upgraded = convert(older, _MAJOR)
     except Exception as exc:
-        # The upgrade walks unchecked data: whatever it trips over is a fault of the file.
+        # The upgrade does not validate its input, so any exception is a fault of the file.
         msg = f"has nbformat {major} and cannot be upgraded to 4: {type(exc).__name__}: {exc}"
         raise LectureReadError(name, None, msg) from exc
     finally:
@@ -160,7 +162,7 @@ def _check_cells(data: dict[str, Any], *, name: str) -> None:
 
 
 def _normalise(data: dict[str, Any], major: int) -> Iterator[Finding]:
-    """Bring cells to the schema's form in memory: sources joined, outputs taken out, ids present and unique."""
+    """Normalise cells in memory: sources joined, outputs removed, ids present and unique."""
     for cell in data["cells"]:
         source = cell.get("source", "")
         cell["source"] = source if isinstance(source, str) else "".join(source)
@@ -198,4 +200,5 @@ def _fix_ids(cells: list[dict[str, Any]]) -> Iterator[Finding]:
     shared = [cell_id for cell_id, count in counts.items() if count > 1]
     if shared:
         which = f"{shared[0]!r}" if len(shared) == 1 else f"{shared[0]!r} and {len(shared) - 1} more"
-        yield Finding(kind=FindingKind.FORMAT, message=f"cells share an id ({which}); figures are kept by position")
+        message = f"cells share an id ({which}); measurements are matched by position"
+        yield Finding(kind=FindingKind.FORMAT, message=message)

@@ -1,8 +1,8 @@
 """
-Lines of cell sources in a notebook's JSON.
+Find the lines of cell sources in a notebook's JSON.
 
-Python's ``json`` gives no positions. Only the way to each cell's ``source`` is walked here; every value on it is
-decoded by ``json`` itself, and a line is given only where decoding the file's lines one by one gives the source back.
+Python's ``json`` reports no positions. This module walks the path to each cell's ``source`` and lets ``json`` decode
+every value on it. A line is returned only if decoding the lines of the file one by one yields the source again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _line_starts(text: str) -> list[int]:
 
 
 def _holds(text: str, starts: Sequence[int], line: int, source: object) -> bool:
-    """Tell whether the file's lines from ``line`` on hold one line of the source each."""
+    """Return True if each line of the file from ``line`` on holds one line of the source."""
     pieces = [source] if isinstance(source, str) else source
     if not isinstance(pieces, list) or not pieces:
         return False
@@ -67,7 +67,7 @@ def _holds(text: str, starts: Sequence[int], line: int, source: object) -> bool:
 
 
 class _Walk:
-    """A walk over the notebook's upper two levels."""
+    """A walk over the upper two levels of a notebook."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -93,7 +93,7 @@ class _Walk:
         return position
 
     def _keys(self) -> Any:
-        """Yield each key of the object at hand, standing at its value; the value is consumed by the caller."""
+        """Yield each key of the object at the current position; the caller must then consume the key's value."""
         self._at = self._after_space(self._at)
         self._expect("{")
         while not self._ends("}"):

@@ -1,4 +1,4 @@
-"""Python scripts that jupytext reads as notebooks: percent, light, sphinx-gallery and hydrogen."""
+"""Parse Python scripts that jupytext reads as notebooks: percent, light, sphinx-gallery and hydrogen."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from pytest_lecturecheck.model.lecture import LectureFormat
 
 _RULE: Final = "# ---"
 _PERCENT_MARK: Final = re.compile(r"[ \t]*#[ \t]*%%")
-# What jupytext writes as a comment because it is no Python: magics, shell lines, help.
+# Lines that jupytext comments out because they are not Python: magics, shell lines, help.
 _COMMENTED: Final = re.compile(r"#[ \t]?(?P<code>[ \t]*[%!?].*|.*\?[ \t]*)")
 
 
 def parse_script(text: str, *, name: str) -> Parsed:
     r"""
-    Read a script.
+    Parse a script.
 
     Args:
         text: the file, with ``\n`` line ends.
         name: the file as the user knows it.
 
     Raises:
-        LectureReadError: merge conflict marks, bad YAML in the header, no notebook script, or refused by jupytext.
+        LectureReadError: merge conflict markers, invalid YAML in the header, not a notebook, or refused by jupytext.
     """
     refuse_conflict(text, name=name)
     format_name = script_format(text)
@@ -47,14 +47,14 @@ def parse_script(text: str, *, name: str) -> Parsed:
     return Parsed(
         format=LectureFormat.PERCENT,
         document=document,
-        places=tuple(locate_cells(sources, body.split("\n"), marked=format_name in {"", "percent", "hydrogen"})),
+        locations=tuple(locate_cells(sources, body.split("\n"), marked=format_name in {"", "percent", "hydrogen"})),
         metadata=metadata,
         key_lines=lift_lines(header.lines),
     )
 
 
 def _split(text: str, *, name: str) -> tuple[YamlTable, str]:
-    """Take the header off and leave blank lines in its place: jupytext then has nothing to refuse in it."""
+    """Split header and body; blank lines replace the header, so jupytext finds nothing to refuse in it."""
     lines = text.split("\n")
     rules = [index for index, line in enumerate(lines[:200]) if line.rstrip() == _RULE]
     first_code = next((index for index, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
@@ -71,10 +71,10 @@ def _read(body: str, format_name: str, *, name: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Blank lines in the place of the header would become a cell of their own.
+            # Leading blank lines would become a cell.
             document = jupytext.reads(body.lstrip("\n"), fmt={"extension": ".py", "format_name": format_name})
     except Exception as exc:
-        # Whatever the parser trips over is a fault of the file.
+        # Any exception of the parser is a fault of the file.
         msg = f"cannot be read as a jupytext {format_name} script: {type(exc).__name__}: {exc}"
         raise LectureReadError(name, None, msg) from exc
     document["nbformat_minor"] = 4
@@ -85,20 +85,20 @@ def _read(body: str, format_name: str, *, name: str) -> Any:
 
 def locate_cells(sources: Iterable[str], lines: Sequence[str], *, marked: bool) -> Iterable[SourceLocation]:
     """
-    Find where each cell's source stands in a script.
+    Find the location of each cell's source in a script.
 
     Args:
         sources: the sources of the code cells in order.
         lines: the script.
-        marked: cells begin at a ``# %%`` mark; only there is a source looked for.
+        marked: whether cells begin at ``# %%`` marks, the only lines where a source is then searched.
 
     Returns:
-        One place for each cell; without a line where the script does not hold the source line by line.
+        One location for each cell, without a line if the script does not contain the source line by line.
     """
     starts = list(_starts(lines, marked=marked))
     cursor = 0
     for source in sources:
-        # Only lines that are not blank begin anything; blank ones in front of them still count as the cell's.
+        # A search starts at non-blank lines; blank lines before them still belong to the cell.
         pieces = source.lstrip("\n").split("\n")
         blank_count = len(source) - len(source.lstrip("\n"))
         found = next((index for index in range(cursor, len(starts)) if _matches(pieces, lines, starts[index][1])), None)
@@ -111,7 +111,7 @@ def locate_cells(sources: Iterable[str], lines: Sequence[str], *, marked: bool) 
 
 
 def _starts(lines: Sequence[str], *, marked: bool) -> Iterable[tuple[int, int]]:
-    """Yield opening line and first line that is not blank (0-based) of everything that may be a cell."""
+    """Yield opening line and first non-blank line (0-based) of every possible cell."""
     at_mark: int | None = 0
     for index, line in enumerate(lines):
         if marked and _PERCENT_MARK.match(line):

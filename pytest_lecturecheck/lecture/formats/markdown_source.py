@@ -1,4 +1,4 @@
-"""Markdown to block tokens, and what can be said of its fences. The one place that knows markdown-it."""
+"""Parse Markdown into block tokens and fences. The only module that imports markdown-it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Fence:
 
     Attributes:
         mark: the characters that open it.
-        info: what follows them, as it stands.
-        content: the lines inside.
-        line: 1-based line that opens it.
+        info: the text after them, unchanged.
+        content: the text inside.
+        line: 1-based line of the opening mark.
         last_line: 1-based last line, normally the closing mark.
-        is_top: it stands at the top level, not in a list or a quote.
+        is_top: whether it is at the top level, not in a list or a quote.
     """
 
     mark: str
@@ -38,7 +38,7 @@ class Fence:
 
     @classmethod
     def of(cls, token: Token, *, first_line: int = 1) -> Fence:
-        """Make a fence of a token; ``first_line`` is the file's line on which the parsed text started."""
+        """Build a fence from a token; ``first_line`` is the line of the file on which the parsed text starts."""
         start, end = token.map or (0, 0)
         return cls(
             mark=token.markup,
@@ -51,15 +51,15 @@ class Fence:
 
     @property
     def directive(self) -> str:
-        """Name of the directive in braces, or an empty string."""
+        """Return the name of the directive in braces, or an empty string."""
         match = _peek.DIRECTIVE.match(self.info.strip())
         return match["name"] if match is not None else ""
 
     @property
     def renders_body(self) -> bool:
-        """Tell whether what is inside is Markdown again, and not shown as it is."""
+        """Return True if the content is Markdown, not verbatim text."""
         if not self.directive:
-            # ":::" and ":::name" are blocks of text, not of code.
+            # ":::" and ":::name" are containers of text.
             return self.mark.startswith(":")
         return self.directive not in _peek.VERBATIM_DIRECTIVES | {"code-cell", "raw-cell"}
 
@@ -78,14 +78,14 @@ def _parser(*, colon_fences: bool) -> MarkdownIt:
 
 
 def content_fences(tokens: Iterable[Token], *, first_line: int = 1) -> Iterator[Fence]:
-    """Yield the backtick and tilde fences of the top level: those that builders look at."""
+    """Yield the backtick and tilde fences at the top level, the only ones that myst-nb examines."""
     for token in tokens:
         if token.type == "fence" and token.level == 0:
             yield Fence.of(token, first_line=first_line)
 
 
-def shown_ranges(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
-    """Yield first and last line of each block that only shows its content."""
+def verbatim_ranges(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last line of each verbatim block."""
     for token in tokens:
         if token.type == "fence" and token.map is not None:
             fence = Fence.of(token)
@@ -95,14 +95,14 @@ def shown_ranges(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
 
 def find_broken_fence(tokens: Iterable[Token], lines: Sequence[str]) -> tuple[int, str] | None:
     """
-    Find a fence of the top level without an end of its own: open to the end of the file, or swallowing a code-cell.
+    Find a top-level fence without its own closing mark: open until the end of the file, or around a code-cell.
 
     Args:
         tokens: the blocks.
-        lines: the lines that were parsed.
+        lines: the parsed lines.
 
     Returns:
-        1-based line of its opening and what is wrong, or ``None``.
+        1-based line of the opening mark and the fault, or ``None``.
     """
     for token in tokens:
         if token.type not in {"fence", "colon_fence"} or token.level != 0:
@@ -111,10 +111,9 @@ def find_broken_fence(tokens: Iterable[Token], lines: Sequence[str]) -> tuple[in
         opening = f"{fence.mark}{fence.info.rstrip()}"
         swallowed = _swallowed_cell(fence)
         if swallowed is not None:
-            cure = f"close it with {fence.mark!r}"
-            msg = f"fence {opening!r} is not closed before the code-cell at line {swallowed}; {cure}"
-            return fence.line, msg
-        # An unclosed ":::" may be plain text where a book has no colon fences; it matters where it hides a cell.
+            msg = f"fence {opening!r} is not closed before the code-cell at line {swallowed}"
+            return fence.line, f"{msg}; close it with {fence.mark!r}"
+        # In a book without colon fences an unclosed ":::" is plain text; it matters only if it hides a cell.
         matters = token.type == "fence" or _peek.CODE_CELL in fence.content
         if matters and not is_closed(fence, lines):
             msg = f"fence {opening!r} is opened here and never closed; close it with {fence.mark!r}"
@@ -124,9 +123,9 @@ def find_broken_fence(tokens: Iterable[Token], lines: Sequence[str]) -> tuple[in
 
 def _swallowed_cell(fence: Fence) -> int | None:
     """
-    Give the line of a code-cell opened inside a fence with as many marks or more.
+    Return the line of a code-cell that opens inside a fence with at least as many marks.
 
-    Such a cell cannot be meant to lie inside: its own end would close the outer fence.
+    Such a cell cannot be nested on purpose: its closing mark would close the outer fence.
     """
     for offset, line in enumerate(fence.content.split("\n"), start=1):
         match = _peek.FENCE.match(line)
@@ -141,7 +140,7 @@ def _swallowed_cell(fence: Fence) -> int | None:
 
 
 def is_closed(fence: Fence, lines: Sequence[str]) -> bool:
-    """Tell whether a fence of the top level has a closing mark among the lines that were parsed."""
+    """Return True if a top-level fence has a closing mark among the parsed lines."""
     last = lines[fence.last_line - 1] if fence.last_line <= len(lines) else ""
     closing = rf" {{0,3}}{re.escape(fence.mark[0])}{{{len(fence.mark)},}}[ \t]*"
     return fence.last_line > fence.line and re.fullmatch(closing, last) is not None

@@ -1,9 +1,9 @@
 """
-MyST Markdown notebooks, read as the book builders read them.
+Parse MyST Markdown notebooks as book builders do.
 
-Which blocks are cells follows myst-nb 1.4 (``core/read.py``): fences whose info starts with ``{code-cell}`` and that
-stand at the top level. The options in front of the body follow myst-parser's ``parse_directive_text``. What a builder
-drops without a word (nested cells, colon fences) becomes a finding with its line.
+As in myst-nb 1.4 (``core/read.py``), cells are top-level fences whose info starts with ``{code-cell}``. The options
+before the body follow ``parse_directive_text`` of myst-parser. Cells that a builder drops silently (nested cells, colon
+fences) become findings with their lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_lecturecheck.lecture.formats.markdown_source import (
     content_fences,
     find_broken_fence,
     parse_blocks,
-    shown_ranges,
+    verbatim_ranges,
 )
 from pytest_lecturecheck.lecture.formats.myst_languages import find_other_languages
 from pytest_lecturecheck.lecture.formats.notebook import make_code_cell, make_notebook, make_text_cell
@@ -39,16 +39,16 @@ _RAW: Final = "{raw-cell}"
 
 def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
     r"""
-    Read a MyST notebook.
+    Parse a MyST notebook.
 
     Args:
         text: the file, with ``\n`` line ends.
-        path: the file, for what it loads.
+        path: the file, to which loaded files are relative.
         name: the file as the user knows it.
-        root: folder that ``:load:`` must not leave.
+        root: the folder that loaded files must be in.
 
     Raises:
-        LectureReadError: merge conflict marks, bad YAML, a fence without its end, a page without a notebook header.
+        LectureReadError: merge conflict markers, invalid YAML, an unclosed fence, a page without a notebook header.
     """
     front, body = _split(text, name=name)
     tokens = parse_blocks(body)
@@ -67,7 +67,7 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
     return Parsed(
         format=LectureFormat.MYST,
         document=_document(header.values, builder.cells),
-        places=tuple(builder.places),
+        locations=tuple(builder.locations),
         metadata=metadata,
         key_lines=lift_lines(header.lines),
         findings=(*findings, *included, *find_other_languages(metadata, tokens)),
@@ -75,7 +75,7 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
 
 
 def _split(text: str, *, name: str) -> tuple[str, str]:
-    """Take the front matter off; the body keeps its line numbers, with blank lines in the front matter's place."""
+    """Split front matter and body; blank lines replace the front matter, so that line numbers stay the same."""
     front = _peek.split_front_matter(text)
     if front is None:
         if text.startswith("---\n") and _peek.looks_like_header(text):
@@ -90,9 +90,9 @@ def _refuse_conflict(text: str, tokens: list[Token], *, name: str) -> None:
     conflict = find_conflict(text)
     if conflict is None:
         return
-    # A lecture about git shows such marks in a block that is not run.
+    # A lecture about git may show such markers in a block that is not executed.
     first, last = conflict
-    if not any(start <= first and last <= end for start, end in shown_ranges(tokens)):
+    if not any(start <= first and last <= end for start, end in verbatim_ranges(tokens)):
         raise LectureReadError(name, first, conflict_reason(first))
 
 
@@ -105,7 +105,7 @@ def _require_header(
     name: str,
     front_line: int | None,
 ) -> None:
-    """Refuse a page that no builder takes as a MyST notebook although it holds code-cells."""
+    """Refuse a page with code-cells that no builder recognises as a MyST notebook."""
     format_name = _format_name(metadata)
     if format_name not in {None, "myst"}:
         line = header.lines.get("jupytext.text_representation.format_name")
@@ -118,7 +118,7 @@ def _require_header(
     lines = [fence.line for fence in content_fences(tokens) if fence.info.startswith(_CODE)]
     lines += [finding.line for finding in findings if finding.line is not None]
     if lines and front_line is not None:
-        msg = f"has a header at line {front_line} that is none: it must begin on the first line of the file"
+        msg = f"has its header at line {front_line}; expected it on line 1: remove the blank lines above it"
         raise LectureReadError(name, front_line, msg)
     if lines:
         blocks = "1 code-cell block" if len(lines) == 1 else f"{len(lines)} code-cell blocks"
@@ -134,7 +134,7 @@ def _format_name(metadata: dict[str, Any]) -> str | None:
 
 
 def _document(metadata: Any, cells: list[dict[str, Any]]) -> Any:
-    """Make the notebook that myst-nb makes: the kernelspec's display name is filled in, cells have no ids."""
+    """Build the notebook that myst-nb builds: with a display name in the kernelspec, and without cell ids."""
     metadata = dict(metadata)
     spec = metadata.get("kernelspec")
     if isinstance(spec, dict) and "name" in spec and "display_name" not in spec:
@@ -143,7 +143,7 @@ def _document(metadata: Any, cells: list[dict[str, Any]]) -> Any:
 
 
 class _Builder:
-    """Collects cells in order, and the place of each code cell."""
+    """Collects cells in order, with the location of each code cell."""
 
     def __init__(self, *, path: Path, name: str, root: Path, lines: list[str]) -> None:
         self._path = path
@@ -153,7 +153,7 @@ class _Builder:
         self._text_start = 0
         self._text_metadata: dict[str, Any] = {}
         self.cells: list[dict[str, Any]] = []
-        self.places: list[SourceLocation] = []
+        self.locations: list[SourceLocation] = []
 
     def read(self, tokens: list[Token]) -> None:
         for token in tokens:
@@ -181,11 +181,11 @@ class _Builder:
 
     def _add_code(self, fence: Fence) -> None:
         options, body, offset = self._split_options(fence)
-        place = SourceLocation(line=fence.line + 1 + offset if body else None, opening_line=fence.line)
+        location = SourceLocation(line=fence.line + 1 + offset if body else None, opening_line=fence.line)
         source = "\n".join(body)
         if "load" in options:
-            source, place = self._load(options["load"], fence)
-        self.places.append(place)
+            source, location = self._load(options["load"], fence)
+        self.locations.append(location)
         self.cells.append(make_code_cell(source, options))
 
     def _add_raw(self, fence: Fence) -> None:
@@ -193,11 +193,11 @@ class _Builder:
         self.cells.append(make_text_cell("\n".join(body), options, kind="raw"))
 
     def _split_options(self, fence: Fence) -> tuple[dict[str, Any], list[str], int]:
-        """Split a fence's content into options, body lines and the number of lines in front of the body."""
+        """Split a fence's content into options, body lines and the number of lines before the body."""
         lines = fence.content.splitlines()
         yaml_lines, taken = _option_lines(lines)
         body = lines[taken:]
-        # myst-parser joins and splits the body again where it found options, which loses one blank line at the end.
+        # After reading options, myst-parser joins and splits the body again, which drops one blank line at the end.
         if taken and body and not body[-1]:
             body = body[:-1]
         if body and not body[0].strip():
@@ -256,7 +256,7 @@ class _Builder:
 
 
 def _option_lines(lines: list[str]) -> tuple[list[str], int]:
-    """Give the YAML lines of a fence's options (``---`` block or ``:key: value`` lines) and their number of lines."""
+    """Return the YAML lines of a fence's options (``---`` block or ``:key: value`` lines) and the lines they take."""
     if lines and lines[0].startswith("---"):
         for index, line in enumerate(lines[1:], start=1):
             if line.startswith("---"):
@@ -265,7 +265,7 @@ def _option_lines(lines: list[str]) -> tuple[list[str], int]:
     options: list[str] = []
     for line in lines:
         stripped = line.lstrip()
-        # Three colons open a colon fence, not an option.
+        # Three colons open a fence; they are not an option.
         if not stripped.startswith(":") or stripped.startswith(":::"):
             break
         options.append(stripped[1:])

@@ -1,4 +1,4 @@
-"""Code-cells of a MyST page that book builders do not run, each with its line, so that none is lost in silence."""
+"""Find the code-cells of a MyST page that book builders do not execute, so that none is dropped silently."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 
 _MAX_LEVELS: Final = 12
 _MAX_INCLUDED_BYTES: Final = 4 * 1024 * 1024
-_SHOWN_AS_IT_IS: Final = re.compile(
+_VERBATIM: Final = re.compile(
     r"^[ \t]*:(?:literal|code|lang(?:uage)?)\b|^[ \t]*(?:literal|code|lang)[ \t]*:", re.MULTILINE
 )
 
 
 def find_dropped(tokens: Iterable[Token]) -> Iterator[Finding]:
-    """Yield a finding for each code-cell that is nested, in a colon fence, or spelt so that builders overlook it."""
+    """Yield a finding for each code-cell that is nested, in a colon fence, or spelled so that builders ignore it."""
     for token in tokens:
         if token.map is None:
             continue
@@ -34,18 +34,18 @@ def find_dropped(tokens: Iterable[Token]) -> Iterator[Finding]:
 
 def find_included(tokens: Iterable[Token], folder: Path, root: Path) -> Iterator[Finding]:
     """
-    Yield a finding for each file with code-cells that the page includes: builders include it as text.
+    Yield a finding for each included file with code-cells, which builders include as text.
 
     Args:
         tokens: the blocks.
         folder: the page's folder.
-        root: folder that a file must lie in to be looked into.
+        root: the folder that an included file must be in to be read.
     """
     for token in tokens:
         if token.type not in {"fence", "colon_fence"} or token.map is None:
             continue
         fence = Fence.of(token)
-        if fence.directive != "include" or _SHOWN_AS_IT_IS.search(fence.content):
+        if fence.directive != "include" or _VERBATIM.search(fence.content):
             continue
         target = fence.info.partition("}")[2].strip()
         count = _count_cells(folder, target, root)
@@ -58,7 +58,7 @@ def find_included(tokens: Iterable[Token], folder: Path, root: Path) -> Iterator
 def _count_cells(folder: Path, target: str, root: Path) -> int:
     try:
         path = (folder / target).resolve()
-        is_inside = any(path.is_relative_to(place.resolve()) for place in (root, folder))
+        is_inside = any(path.is_relative_to(allowed.resolve()) for allowed in (root, folder))
         if not target or not is_inside or not path.is_file() or path.stat().st_size > _MAX_INCLUDED_BYTES:
             return 0
         text = path.read_bytes().decode("utf-8", "replace")
@@ -82,7 +82,7 @@ def _from_fence(token: Token) -> Iterator[Finding]:
 
 
 def _inside(fence: Fence, level: int) -> Iterator[int]:
-    """Yield the lines of the code-cells inside a fence whose body is Markdown again."""
+    """Yield the lines of the code-cells inside a fence whose body is Markdown."""
     if not fence.renders_body or level > _MAX_LEVELS or _peek.CODE_CELL not in fence.content:
         return
     for token in parse_blocks(fence.content):

@@ -1,4 +1,4 @@
-"""Code-cells that name another language than that of the lecture's kernel: a builder takes the name for a colour."""
+"""Find code-cells that name another language than the kernel's: builders use the name only for highlighting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_lecturecheck.lecture.formats.markdown_source import Fence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 
 _CODE: Final = "{code-cell}"
-# Names of lexers, by the language that they colour. Others ("none", "text", "output") say nothing about it.
+# Lexer names by the language they highlight; others ("none", "text", "output") imply no language.
 _LEXERS: Final = {
     "python": ("python", "python2", "python3", "ipython", "ipython2", "ipython3", "py", "py3"),
     "julia": ("julia", "jl"),
@@ -27,17 +27,17 @@ _LEXERS: Final = {
     "c++": ("c++", "cpp"),
 }
 _LANGUAGES: Final = {lexer: language for language, lexers in _LEXERS.items() for lexer in lexers}
-# Kernels by the beginnings of their usual names, where the kernelspec does not say its language.
+# Prefixes of usual kernel names, for a kernelspec without a language.
 _KERNELS: Final = (("python", "python"), ("ir", "r"), ("julia", "julia"), ("octave", "octave"), ("bash", "bash"))
 
 
 def find_other_languages(metadata: Mapping[str, Any], tokens: list[Token]) -> Iterator[Finding]:
     """
-    Tell of cells whose language is not the kernel's; those that begin with a cell magic hand their text on themselves.
+    Yield a finding for each cell whose language is not the kernel's, unless a cell magic passes its text on.
 
     Args:
         metadata: the notebook metadata; without a kernelspec the default Python kernel is used.
-        tokens: the page.
+        tokens: the blocks of the page.
     """
     kernel = _kernel_language(metadata.get("kernelspec"))
     if not kernel:
@@ -45,13 +45,13 @@ def find_other_languages(metadata: Mapping[str, Any], tokens: list[Token]) -> It
     fences = [token for token in tokens if token.type == "fence" and token.level == 0 and token.map is not None]
     cells = [token for token in fences if token.info.startswith(_CODE)]
     for number, token in enumerate(cells, start=1):
-        words = token.info.removeprefix(_CODE).split()
-        language = _LANGUAGES.get(words[0].lower()) if words else None
+        arguments = token.info.removeprefix(_CODE).split()
+        language = _LANGUAGES.get(arguments[0].lower()) if arguments else None
         if language in {None, kernel} or any(line.startswith("%%") for line in token.content.splitlines()):
             continue
         message = (
-            f"the cell names the language {words[0]!r}, and the lecture's kernel runs {kernel!r}: it is given to that "
-            "kernel as it stands, here and in a book"
+            f"the cell is marked as {arguments[0]!r} but runs in the lecture's kernel, which executes {kernel!r}; "
+            "book builders do the same"
         )
         line = Fence.of(token).line
         yield Finding(kind=FindingKind.FORMAT, message=message, cell_number=number, line=line)

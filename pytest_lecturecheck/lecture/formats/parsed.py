@@ -1,4 +1,4 @@
-"""What every reader of a format hands back."""
+"""The result of every format's reader."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pytest_lecturecheck.model.lecture import LectureFormat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
     """
-    Where a code cell stands.
+    The location of a code cell in its file, and what the format itself sets for it.
 
     Attributes:
         line: 1-based line where its source starts, or ``None``.
         opening_line: 1-based line where the cell begins, or ``None``.
-        source_path: the file its source was loaded from, or ``None``.
-        skip_reason: why the format says that the cell is not run, or an empty string.
-        expects_error: the format says that the cell may raise.
+        source_path: the file that the source was loaded from, or ``None``.
+        skip_reason: why the format does not run the cell, or an empty string.
+        expects_error: whether the format allows the cell to raise.
     """
 
     line: int | None = None
@@ -33,27 +33,27 @@ class SourceLocation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
     """
-    A notebook as its format's reader saw it.
+    A notebook as its format's reader parsed it.
 
     Attributes:
         format: the format.
-        document: nbformat 4 ``NotebookNode``, outputs taken out.
-        places: one place for each code cell of the document, in order.
-        metadata: the notebook's metadata as plain types; keys that jupytext keeps under ``jupyter`` stand at the top.
+        document: nbformat 4 ``NotebookNode`` without outputs.
+        locations: one for each code cell of the document, in order.
+        metadata: the notebook's metadata as plain types; jupytext's ``jupyter`` keys are at the top level.
         key_lines: 1-based line of each metadata key, by dotted name, where known.
-        findings: what was noticed.
+        findings: remarks for the user.
     """
 
     format: LectureFormat
     document: Any
-    places: tuple[SourceLocation, ...]
+    locations: tuple[SourceLocation, ...]
     metadata: Mapping[str, Any]
     key_lines: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
 
 def lift_jupyter(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring what jupytext keeps under a top-level ``jupyter`` key to the top, where notebooks have it."""
+    """Move the keys that jupytext keeps under ``jupyter`` to the top level, where notebooks have them."""
     inner = metadata.get("jupyter")
     if not isinstance(inner, dict):
         return dict(metadata)
@@ -61,5 +61,5 @@ def lift_jupyter(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lift_lines(lines: Mapping[str, int]) -> dict[str, int]:
-    """Do for the lines of keys what :func:`lift_jupyter` does for the keys."""
+    """Rename the keys of a table of lines as :func:`lift_jupyter` does."""
     return {key.removeprefix("jupyter."): line for key, line in lines.items()}

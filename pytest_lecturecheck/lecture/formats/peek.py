@@ -1,4 +1,4 @@
-"""A cheap look at a text file, with no parser loaded: is this a notebook?"""
+"""Recognise notebooks in text with regular expressions only: collection must not load a parser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-# Fences as CommonMark and MyST have them: at most three spaces, three or more marks, then the info string.
+# A fence of CommonMark or MyST: at most three spaces, three or more marks, then the info string.
 FENCE: Final = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,}|:{3,})(?P<info>.*)$")
 DIRECTIVE: Final = re.compile(r"\{(?P<name>[^{}\s]+)\}")
 CODE_CELL: Final = "{code-cell}"
@@ -18,7 +18,7 @@ VERBATIM_DIRECTIVES: Final = frozenset(
         "typst", "verbatim",
     }
 )  # fmt: skip
-"""Directives whose body is shown as it is: a code-cell in there is an example, not a cell."""
+"""Directives whose body is shown verbatim: a code-cell inside one is an example, not a cell."""
 
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^(?:---+|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _MYST_HEADER: Final = re.compile(r"^(?:file_format[ \t]*:[ \t]*['\"]?mystnb\b)", re.MULTILINE)
@@ -34,10 +34,10 @@ SCRIPT_FORMATS: Final = frozenset({"percent", "light", "sphinx", "hydrogen"})
 
 def split_front_matter(text: str) -> tuple[str, int] | None:
     """
-    Take the front matter off a text.
+    Split the front matter from a text.
 
     Returns:
-        Its YAML and the number of lines it takes with its two marks, or ``None`` where there is none.
+        Its YAML, and its number of lines including the two delimiters; ``None`` if there is none.
     """
     match = _FRONT_MATTER.match(text)
     if match is None:
@@ -47,9 +47,9 @@ def split_front_matter(text: str) -> tuple[str, int] | None:
 
 def is_myst_page(text: str) -> bool:
     """
-    Tell whether a Markdown page is a MyST notebook, or holds code-cells although no header says so.
+    Return True if a Markdown page is a MyST notebook, or holds code-cells although no header makes it one.
 
-    A header counts as myst-nb and mystmd read it: ``file_format: mystnb``, jupytext's ``format_name: myst``, or a
+    These headers count, as in myst-nb and mystmd: ``file_format: mystnb``, jupytext's ``format_name: myst``, or a
     ``kernelspec``. A page in another jupytext format (``markdown``) is not MyST.
     """
     front = split_front_matter(text)
@@ -64,12 +64,12 @@ def is_myst_page(text: str) -> bool:
 
 
 def looks_like_header(text: str) -> bool:
-    """Tell whether text names a notebook's header keys somewhere."""
+    """Return True if the text contains a header key of a notebook anywhere."""
     return any(pattern.search(text) for pattern in (_MYST_HEADER, _KERNELSPEC, _FORMAT_NAME))
 
 
 def late_header(text: str) -> int | None:
-    """Give the line of a notebook's header that blank lines stand in front of, where no reader takes it as one."""
+    """Return the line of a notebook header that follows blank lines: no reader recognises it there."""
     blank = len(text) - len(text.lstrip())
     if blank and split_front_matter(text[blank:]) is not None and looks_like_header(text):
         return text.count("\n", 0, blank) + 1
@@ -77,7 +77,7 @@ def late_header(text: str) -> int | None:
 
 
 def is_markdown_notebook(text: str) -> bool:
-    """Tell whether a page is a jupytext notebook in a Markdown format other than MyST."""
+    """Return True if a page is a jupytext notebook in a Markdown format other than MyST."""
     front = split_front_matter(text)
     format_name = _FORMAT_NAME.search(front[0]) if front is not None else None
     return format_name is not None and format_name["name"] != "myst"
@@ -85,30 +85,30 @@ def is_markdown_notebook(text: str) -> bool:
 
 def find_code_cells(text: str) -> Iterator[int]:
     """
-    Find the lines (1-based) that open a code-cell, also inside a directive that renders its body.
+    Yield the lines (1-based) that open a code-cell, including those inside a directive that renders its body.
 
-    What is shown as it is (plain fences, ``code-block`` and the like, indented text, comments) is passed over. This is
-    a look, not a parse: lists and quotes are not followed.
+    Verbatim text is skipped: plain fences, ``code-block`` and the like, indented text and comments. This is an
+    approximation: lists and quotes are not parsed.
     """
-    shown: str | None = None
+    verbatim: str | None = None
     rendered: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
         match = FENCE.match(line)
         if match is None:
             continue
         mark, info = match["mark"], match["info"].strip()
-        if shown is not None:
-            if _closes(mark, info, shown):
-                shown = None
+        if verbatim is not None:
+            if _closes(mark, info, verbatim):
+                verbatim = None
         elif rendered and _closes(mark, info, rendered[-1]):
             rendered.pop()
         elif info.startswith(CODE_CELL):
             yield number
-            shown = mark
+            verbatim = mark
         elif (directive := DIRECTIVE.match(info)) and directive["name"] not in VERBATIM_DIRECTIVES:
             rendered.append(mark)
         elif mark[0] != ":" or directive:
-            shown = mark
+            verbatim = mark
 
 
 def _closes(mark: str, info: str, opened: str) -> bool:
@@ -116,7 +116,7 @@ def _closes(mark: str, info: str, opened: str) -> bool:
 
 
 def script_format(head: str) -> str:
-    """Give jupytext's format name from a script's header, or an empty string where it has no notebook header."""
+    """Return jupytext's format name from a script's header, or an empty string if it has no notebook header."""
     header = _SCRIPT_HEADER.search(head)
     found = _SCRIPT_FORMAT.search(header["yaml"]) if header is not None else None
     return found["name"] if found is not None and found["name"] in SCRIPT_FORMATS else ""
@@ -124,9 +124,9 @@ def script_format(head: str) -> str:
 
 def paired_suffixes(text: str) -> frozenset[str]:
     """
-    Give the suffixes in which jupytext keeps a document beside each other (``formats: ipynb,md:myst``).
+    Return the suffixes under which jupytext keeps a document in one folder (``formats: ipynb,md:myst``).
 
-    Forms that lie in other folders or have other names (``notebooks//ipynb``) are passed over.
+    Forms in other folders or with other names (``notebooks//ipynb``) are ignored.
     """
     front = split_front_matter(text)
     script = _SCRIPT_HEADER.search(text) if front is None else None
@@ -137,5 +137,5 @@ def paired_suffixes(text: str) -> frozenset[str]:
 
 
 def has_percent_cells(text: str) -> bool:
-    """Tell whether a script is cut into ``# %%`` cells."""
+    """Return True if a script has ``# %%`` cells."""
     return _PERCENT_CELL.search(text) is not None
