@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,22 +18,44 @@ from pytest_lecturecheck.lecture.selection import contains_at_ends
 
 _CONFIGURATIONS: Final = ("jupytext.toml", ".jupytext.toml")
 _PROJECT: Final = "pyproject.toml"
+_CELL_OPTIONS: Final = {"comment_magics": bool, "cell_markers": str}
 
 
 def find_configuration(folder: Path) -> Path | None:
     """Return the jupytext configuration file of a folder if it pairs documents, else ``None``."""
+    return next((file for file, table in _configurations(folder) if table.get("formats")), None)
+
+
+def read_format_options(folder: Path, root: Path) -> dict[str, Any]:
+    """
+    Return the options of the nearest jupytext configuration that decide how a script is cut into cells.
+
+    With ``comment_magics = false`` a commented magic or shell line stays a comment in Jupyter, so it must not run here.
+
+    Args:
+        folder: the folder of the script.
+        root: the last folder above it to look in.
+    """
+    for candidate in (folder, *folder.parents):
+        for _file, table in _configurations(candidate):
+            return {key: table[key] for key, kind in _CELL_OPTIONS.items() if isinstance(table.get(key), kind)}
+        if candidate == root or root not in candidate.parents:
+            break
+    return {}
+
+
+def _configurations(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for name in (*_CONFIGURATIONS, _PROJECT):
         file = folder / name
         try:
-            table: Any = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            table: Any = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
         except (OSError, ValueError, RecursionError):
             continue
-        if name == _PROJECT:
+        if name == _PROJECT and table is not None:
             tool = table.get("tool")
             table = tool.get("jupytext") if isinstance(tool, dict) else None
-        if isinstance(table, dict) and table.get("formats"):
-            return file
-    return None
+        if isinstance(table, dict):
+            yield file, table
 
 
 def paired_files(path: Path, configuration: Path | None) -> tuple[Path, ...]:

@@ -9,8 +9,11 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.lecture.formats.counting import count_of
+from pytest_lecturecheck.lecture.formats.kernelspec import read_kernelspec
 from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation
 from pytest_lecturecheck.lecture.own_settings import parse_tags, read_own_settings
+from pytest_lecturecheck.lecture.pairing import read_format_options
 from pytest_lecturecheck.lecture.source_text import read_text
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
@@ -41,8 +44,8 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
     """
     parsed = _parse(path, name=name, root=root or _root_of(path, name))
     where = "notebook metadata" if parsed.format is LectureFormat.IPYNB else "front matter"
-    settings = read_own_settings(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
-    kernel_name, language = _kernel(parsed, name=name, where=where)
+    own = read_own_settings(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
+    kernel_name, language = read_kernelspec(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
     cells = tuple(_cells(parsed))
     return Lecture(
         path=path,
@@ -51,7 +54,7 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
         kernel_name=kernel_name,
         language=language,
         cells=cells,
-        settings=settings,
+        settings=own.over(parsed.settings),
         findings=tuple(_findings(parsed, kernel_name, cells)),
         document=parsed.document,
         metadata=parsed.metadata,
@@ -78,10 +81,11 @@ def _parse(path: Path, *, name: str, root: Path) -> Parsed:
     if suffix == ".py":
         from pytest_lecturecheck.lecture.formats.jupytext import parse_script  # noqa: PLC0415 - loads jupytext
 
-        return parse_script(text, name=name)
+        return parse_script(text, name=name, options=read_format_options(path.parent, root))
     from pytest_lecturecheck.lecture.formats.chunks import parse_chunks  # noqa: PLC0415 - loads nbformat and markdown-it
 
-    return parse_chunks(text, name=name, form=LectureFormat.RMARKDOWN if suffix == ".rmd" else LectureFormat.QUARTO)
+    form = LectureFormat.RMARKDOWN if suffix == ".rmd" else LectureFormat.QUARTO
+    return parse_chunks(text, path=path, name=name, root=root, form=form)
 
 
 def _root_of(path: Path, name: str) -> Path:
@@ -90,18 +94,6 @@ def _root_of(path: Path, name: str) -> Path:
     if parts and [normalize("NFC", part) for part in tail] == [normalize("NFC", part) for part in parts]:
         return path.parents[len(parts) - 1]
     return path.parent
-
-
-def _kernel(parsed: Parsed, *, name: str, where: str) -> tuple[str | None, str]:
-    spec = parsed.metadata.get("kernelspec")
-    spec = spec if isinstance(spec, dict) else {}
-    kernel_name = spec.get("name")
-    if kernel_name is not None and not isinstance(kernel_name, str):
-        msg = f"{where} kernelspec.name is {kernel_name!r}; expected the name of a kernel"
-        raise LectureReadError(name, parsed.key_lines.get("kernelspec.name"), msg)
-    language_info = parsed.metadata.get("language_info")
-    language = spec.get("language") or (language_info.get("name") if isinstance(language_info, dict) else "")
-    return (kernel_name or "").strip() or None, language if isinstance(language, str) else ""
 
 
 def _cells(parsed: Parsed) -> Iterator[Cell]:
@@ -141,8 +133,19 @@ def _findings(parsed: Parsed, kernel_name: str | None, cells: tuple[Cell, ...]) 
         reasons = ", ".join(dict.fromkeys(cell.skip_reason for cell in cells))
         which = "the only code cell is" if len(cells) == 1 else f"all {len(cells)} code cells are"
         yield Finding(kind=FindingKind.NOT_RUN, message=f"{which} skipped ({reasons}), nothing to run")
+    else:
+        yield from _skipped_by_format(parsed, cells)
     for cell in cells:
         keys = parsed.document.cells[cell.index].metadata.get("nbmake")
         for key in _NBMAKE_KEYS & set(keys if isinstance(keys, dict) else ()):
             message = f"cell metadata nbmake.{key} is not supported; the cell runs as written"
             yield Finding(kind=FindingKind.NOT_RUN, message=message, cell_number=cell.number, line=cell.line)
+
+
+def _skipped_by_format(parsed: Parsed, cells: tuple[Cell, ...]) -> Iterator[Finding]:
+    """Yield a finding for each option of a format that leaves out some of the cells."""
+    pairs = [(cell, location) for cell, location in zip(cells, parsed.locations, strict=True) if location.skip_reason]
+    for reason in dict.fromkeys(location.skip_reason for _cell, location in pairs):
+        lines = [location.opening_line or 0 for _cell, location in pairs if location.skip_reason == reason]
+        message = f"{count_of(lines, 'code cell', 'code cells')} skipped ({reason})"
+        yield Finding(kind=FindingKind.NOT_RUN, message=message, line=lines[0])

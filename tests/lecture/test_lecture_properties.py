@@ -78,7 +78,7 @@ def test_any_page_without_header_is_read_or_refused(body):
 @given(body=PAGES, form=st.sampled_from([LectureFormat.QUARTO, LectureFormat.RMARKDOWN]))
 def test_any_chunk_document_is_read_or_refused(body, form):
     try:
-        parsed = parse_chunks(body, name="x", form=form)
+        parsed = parse_chunks(body, path=HERE / "x", name="x", root=HERE, form=form)
     except LectureReadError:
         return
     _check_lines(body, parsed)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.lecture import LectureFormat
+from pytest_lecturecheck.model.settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class Parsed:
         metadata: the notebook's metadata as plain types; jupytext's ``jupyter`` keys are at the top level.
         key_lines: 1-based line of each metadata key, by dotted name, where known.
         findings: remarks for the user.
+        settings: what the format itself sets for the run; the lecture's own settings override it.
     """
 
     format: LectureFormat
@@ -50,6 +52,7 @@ class Parsed:
     metadata: Mapping[str, Any]
     key_lines: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    settings: RunSettings = field(default_factory=RunSettings)
 
 
 def lift_jupyter(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Read the kernel that a notebook's metadata names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pytest_lecturecheck.errors import LectureReadError
+
+_EXPECTED: Final = {"name": "the name of a kernel", "language": "the name of a language", "display_name": "text"}
+_PYTHON: Final = frozenset({"", "python", "python3", "ipython", "ipython3"})
+
+
+def read_kernelspec(
+    metadata: Mapping[str, Any], *, name: str, where: str, key_lines: Mapping[str, int]
+) -> tuple[str | None, str]:
+    """
+    Return the name of the kernelspec and its language, which is empty if unknown.
+
+    A kernelspec of the wrong kind is an error: to ignore it would run the lecture in Python and record a budget for it.
+
+    Args:
+        metadata: the notebook's metadata as plain types.
+        name: the file as the user knows it.
+        where: what the format calls its metadata ("front matter", "notebook metadata").
+        key_lines: 1-based line of each metadata key, by dotted name, where known.
+
+    Returns:
+        Name, or ``None`` if no kernelspec is named; language.
+
+    Raises:
+        LectureReadError: the kernelspec or one of its values is of the wrong kind, or only a language is named.
+    """
+    fault = _find_fault(metadata)
+    if fault is not None:
+        key, reason = fault
+        raise LectureReadError(name, key_lines.get(key, key_lines.get("kernelspec")), f"{where} {key} {reason}")
+    spec = metadata.get("kernelspec") or {}
+    return (spec.get("name") or "").strip() or None, _language(metadata, spec)
+
+
+def _find_fault(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the key at fault and what is wrong with it."""
+    spec = metadata.get("kernelspec")
+    if spec is None:
+        spec = {}
+    if not isinstance(spec, dict):
+        return "kernelspec", f"is {spec!r}; expected a table with the name of a kernel under 'name'"
+    for key in ("name", "language", "display_name"):
+        value = spec.get(key)
+        if value is not None and not isinstance(value, str):
+            return f"kernelspec.{key}", f"is {value!r}; expected {_EXPECTED[key]}"
+    if (spec.get("name") or "").strip():
+        return None
+    if spec and "name" not in spec:
+        return "kernelspec", f"has no 'name' (it has {', '.join(sorted(spec))}); expected the name of a kernel"
+    language = _language(metadata, spec)
+    if language.strip().lower() not in _PYTHON:
+        key = "kernelspec.language" if spec.get("language") else "language_info.name"
+        return key, f"is {language!r} but no kernelspec is named; expected the name of a kernel under 'kernelspec'"
+    return None
+
+
+def _language(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    language_info = metadata.get("language_info")
+    found = language_info.get("name") if isinstance(language_info, dict) else None
+    return spec.get("language") or (found if isinstance(found, str) else "")
