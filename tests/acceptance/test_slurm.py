@@ -139,9 +139,9 @@ def test_a_lecture_that_fits_no_allocation(own_project):
     assert session.outcomes() == {"failed": 1}
     reason = session.run("a.ipynb")["reason"]
     assert re.sub("for job [0-9]+", "for job N", reason) == (
-        "Slurm made no step for the kernel: Unable to create step for job N: Memory required by task is not available; "
-        "it was asked for --mem=3072M --cpus-per-task=1. Get an allocation that holds it (salloc --mem=...), or give "
-        "the lecture less (its budget, --lecture-memory-cap SIZE, [slurm] mem-default)"
+        "Slurm created no job step for the kernel: Unable to create step for job N: Memory required by task is not "
+        "available (requested: --mem=3072M --cpus-per-task=1). Get an allocation that holds it (salloc --mem=...), or "
+        "give the lecture less memory (its budget, --lecture-memory-cap SIZE, [slurm] mem-default)"
     )
 
 

@@ -1,4 +1,4 @@
-"""What the agent says of GPUs and the compiler, in its words and in the file that outlives it."""
+"""What the agent says of GPUs and the compiler, in its payload and in the file that outlives it."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from pytest_lecturecheck.kernel.messages.agent_device_reply import (
     clean_errors,
     clean_seconds,
 )
-from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
+from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord as Read
-from pytest_lecturecheck.kernel.messages.crash_record import read_last_words
+from pytest_lecturecheck.kernel.messages.crash_record import read_crash_record
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 
 SAID = {"library": "JAX", "device": "cuda:0", "live_bytes": 10, "peak_live_bytes": 20, "pool_bytes": None}
@@ -72,9 +72,9 @@ def test_seconds(value, expected):
 
 @given(ANYTHING)
 def test_anything_may_be_said(said):
-    words = clean_words(dict.fromkeys(("allocators", "compile", "allocator_errors", "stack_offer"), said))
-    assert all(isinstance(figures, AllocatorUsage) for figures in words.get("allocators", ()))
-    assert isinstance(words.get("compilation", ""), str | CompileTimes)
+    payload = clean_payload(dict.fromkeys(("allocators", "compile", "allocator_errors", "stack_offer"), said))
+    assert all(isinstance(figures, AllocatorUsage) for figures in payload.get("allocators", ()))
+    assert isinstance(payload.get("compilation", ""), str | CompileTimes)
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------
@@ -82,14 +82,14 @@ def test_anything_may_be_said(said):
 
 @pytest.fixture
 def file(tmp_path):
-    return tmp_path / "last-words"
+    return tmp_path / "crash-record"
 
 
 def test_the_latest_of_two_states_is_read(file):
     writer = CrashRecordWriter(str(file))
     for request in range(1, 6):
         writer.write({"request": request, "allocators": [SAID], "compile": {"seconds": request, "count": 1}})
-        assert read_last_words(file) == Read(
+        assert read_crash_record(file) == Read(
             request=request, allocators=(KEPT,), compilation=CompileTimes(seconds=request, count=1)
         )
     assert file.stat().st_size <= 2 * SLOT_BYTES
@@ -101,14 +101,14 @@ def test_a_state_that_was_half_written_gives_the_one_before(file):
     writer.write({"request": 2})
     with file.open("r+b") as stream:
         stream.write(b'{"number": 2, "requ')
-    assert read_last_words(file).request == 2
+    assert read_crash_record(file).request == 2
 
 
-def test_too_many_words_leave_the_last_ones(file):
+def test_too_large_payloads_leave_the_last_ones(file):
     writer = CrashRecordWriter(str(file))
     writer.write({"request": 1})
     writer.write({"request": 2, "allocators": ["x" * SLOT_BYTES]})
-    assert read_last_words(file).request == 1
+    assert read_crash_record(file).request == 1
 
 
 def test_a_descriptor_that_has_become_another_files_is_left_alone(file, tmp_path):
@@ -122,7 +122,7 @@ def test_a_descriptor_that_has_become_another_files_is_left_alone(file, tmp_path
     finally:
         os.close(other)
         os.close(writer.fd)
-    assert read_last_words(file).request == 1
+    assert read_crash_record(file).request == 1
 
 
 def test_a_file_that_is_there_already_is_not_taken(file):
@@ -146,16 +146,16 @@ def test_a_file_that_is_there_already_is_not_taken(file):
         b"\xff\n",
     ],
 )
-def test_what_is_no_words_gives_none(file, content):
+def test_a_malformed_record_gives_none(file, content):
     file.write_bytes(content)
-    assert read_last_words(file) is None
+    assert read_crash_record(file) is None
 
 
-@given(words=st.dictionaries(st.sampled_from(["request", "allocators", "compile", "open_since"]), ANYTHING))
-def test_any_file_can_be_read(tmp_path_factory, words):
-    file = tmp_path_factory.getbasetemp() / "any-words"
-    file.write_text(json.dumps({"number": 0, **words, "end": 0}) + "\n", encoding="utf-8")
-    found = read_last_words(file)
+@given(payload=st.dictionaries(st.sampled_from(["request", "allocators", "compile", "open_since"]), ANYTHING))
+def test_any_file_can_be_read(tmp_path_factory, payload):
+    file = tmp_path_factory.getbasetemp() / "any-payload"
+    file.write_text(json.dumps({"number": 0, **payload, "end": 0}) + "\n", encoding="utf-8")
+    found = read_crash_record(file)
     if found is not None:
         assert isinstance(found.request, int)
         found.compilation_in(3, 5.0)
@@ -163,21 +163,21 @@ def test_any_file_can_be_read(tmp_path_factory, words):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there, and pipes are no files")
 def test_no_link_and_no_pipe_is_followed(file, tmp_path):
-    assert read_last_words(file) is None
+    assert read_crash_record(file) is None
     target = tmp_path / "target"
     CrashRecordWriter(str(target)).write({"request": 1})
     file.symlink_to(target)
-    assert read_last_words(file) is None
+    assert read_crash_record(file) is None
     file.unlink()
     os.mkfifo(file)
-    assert read_last_words(file) is None
+    assert read_crash_record(file) is None
 
 
 OPEN = Read(request=4, compilation=CompileTimes(seconds=3.0, count=2), open_since=100.0, seconds_before=2.5)
 
 
 @pytest.mark.parametrize(
-    ("words", "request_number", "now", "expected"),
+    ("record", "request_number", "now", "expected"),
     [
         (OPEN, 4, 110.0, CompileTimes(seconds=12.5, count=2, unfinished_seconds=10.0)),
         # The open span has not begun by this clock.
@@ -188,5 +188,5 @@ OPEN = Read(request=4, compilation=CompileTimes(seconds=3.0, count=2), open_sinc
         (Read(request=4, compilation=CompileTimes(seconds=1.0)), 4, 110.0, CompileTimes(seconds=1.0)),
     ],
 )
-def test_what_the_compiler_had_taken(words, request_number, now, expected):
-    assert words.compilation_in(request_number, now) == expected
+def test_what_the_compiler_had_taken(record, request_number, now, expected):
+    assert record.compilation_in(request_number, now) == expected

@@ -56,14 +56,14 @@ STATS = {
 
 @pytest.mark.usefixtures("modules")
 def test_nothing_loaded_says_nothing():
-    assert DeviceAgent("", 1).words(1) == {}
+    assert DeviceAgent("", 1).payload(1) == {}
 
 
 def test_jax(modules):
     modules(
         "jax._src.xla_bridge", backends(Device(STATS), Device(None, "TFRT_CPU_0"), Device({"bytes_in_use": 5}, "odd"))
     )
-    assert DeviceAgent("", 1).words(1)["allocators"] == [
+    assert DeviceAgent("", 1).payload(1)["allocators"] == [
         {
             "library": "JAX",
             "device": "cuda:0",
@@ -90,14 +90,14 @@ def test_jax(modules):
 @pytest.mark.parametrize(("in_use", "expected"), [(10, None), (64, 0)])
 def test_a_largest_free_block_of_0_is_believed_where_the_pool_is_full(modules, in_use, expected):
     modules("jax._src.xla_bridge", backends(Device({**STATS, "bytes_in_use": in_use, "largest_free_block_bytes": 0})))
-    (figures,) = DeviceAgent("", 1).words(1)["allocators"]
+    (figures,) = DeviceAgent("", 1).payload(1)["allocators"]
     assert figures["largest_free_block_bytes"] == expected
 
 
 @pytest.mark.parametrize("bridge", [SimpleNamespace(), SimpleNamespace(_backends={}), SimpleNamespace(_backends=None)])
 def test_a_jax_without_backends_is_not_woken(modules, bridge):
     modules("jax._src.xla_bridge", bridge)
-    assert DeviceAgent("", 1).words(1) == {}
+    assert DeviceAgent("", 1).payload(1) == {}
 
 
 def cuda(*, initialized=True, **more):
@@ -122,20 +122,20 @@ def test_torch(modules):
         "pool_bytes": 30,
         "peak_pool_bytes": 40,
     }
-    assert DeviceAgent("", 1).words(1)["allocators"] == [figures]
+    assert DeviceAgent("", 1).payload(1)["allocators"] == [figures]
     limited = cuda(
         get_per_process_memory_fraction=lambda _: 0.5,
         get_device_properties=lambda _: SimpleNamespace(total_memory=1000),
     )
     modules("torch", SimpleNamespace(cuda=limited))
-    assert DeviceAgent("", 1).words(1)["allocators"] == [{**figures, "limit_bytes": 500}]
+    assert DeviceAgent("", 1).payload(1)["allocators"] == [{**figures, "limit_bytes": 500}]
 
 
 def test_a_torch_that_has_not_touched_cuda_is_not_made_to(modules):
     modules("torch", SimpleNamespace(cuda=cuda(initialized=False)))
-    assert DeviceAgent("", 1).words(1) == {}
+    assert DeviceAgent("", 1).payload(1) == {}
     modules("torch", SimpleNamespace())
-    assert DeviceAgent("", 1).words(1) == {}
+    assert DeviceAgent("", 1).payload(1) == {}
 
 
 def cupy(total, limit=0):
@@ -147,13 +147,13 @@ def cupy(total, limit=0):
 def test_cupy(modules):
     modules("cupy", cupy(64))
     figures = {"library": "CuPy", "device": "cuda:1", "live_bytes": 7, "pool_bytes": 64, "limit_bytes": None}
-    assert DeviceAgent("", 1).words(1)["allocators"] == [figures]
+    assert DeviceAgent("", 1).payload(1)["allocators"] == [figures]
     modules("cupy", cupy(64, 100))
-    assert DeviceAgent("", 1).words(1)["allocators"] == [{**figures, "limit_bytes": 100}]
+    assert DeviceAgent("", 1).payload(1)["allocators"] == [{**figures, "limit_bytes": 100}]
     modules("cupy", cupy(0))
-    assert DeviceAgent("", 1).words(1) == {}
+    assert DeviceAgent("", 1).payload(1) == {}
     modules("cupy", SimpleNamespace())
-    assert DeviceAgent("", 1).words(1) == {}
+    assert DeviceAgent("", 1).payload(1) == {}
 
 
 def test_a_library_that_raises_is_named_once_and_then_left_alone(modules):
@@ -167,12 +167,12 @@ def test_a_library_that_raises_is_named_once_and_then_left_alone(modules):
     modules("torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=initialized)))
     modules("cupy", cupy(64))
     agent = DeviceAgent("", 1)
-    words = [agent.words(number) for number in range(1, 6)]
-    assert [word.get("allocator_errors") for word in words] == [
+    payload = [agent.payload(number) for number in range(1, 6)]
+    assert [word.get("allocator_errors") for word in payload] == [
         {"PyTorch": "RuntimeError: CUDA error: an illegal memory access was encountered"},
         *[None] * 4,
     ]
-    assert all(word["allocators"][0]["library"] == "CuPy" for word in words)
+    assert all(word["allocators"][0]["library"] == "CuPy" for word in payload)
     assert len(asked) == 3
 
 
@@ -184,7 +184,7 @@ def test_spans_within_each_other_count_once():
     log.end("tracing_seconds", 1.0, 2.0)
     log.end("tracing_seconds", 3.0, 3.0)
     log.end("backend_seconds", 1.0, 5.0)
-    assert log.figures() == {
+    assert log.totals() == {
         "seconds": 4.0,
         "tracing_seconds": 4.0,
         "lowering_seconds": 0.0,
@@ -198,7 +198,7 @@ def test_spans_within_each_other_count_once():
 def test_a_span_of_before_the_cell_counts_from_its_beginning():
     log = CompileLog(10.0)
     log.end("backend_seconds", 8.0, 12.0)
-    assert log.figures()["seconds"] == 2.0
+    assert log.totals()["seconds"] == 2.0
 
 
 def test_an_open_span_is_told_with_what_came_before():
@@ -208,10 +208,10 @@ def test_an_open_span_is_told_with_what_came_before():
     assert log.begin(4.0)
     assert not log.begin(5.0)
     assert not log.end("tracing_seconds", 1.0, 6.0)
-    figures = log.figures()
+    figures = log.totals()
     assert (figures["open_since"], figures["seconds_before"], figures["seconds"]) == (4.0, 1.0, 2.0)
     assert log.end("backend_seconds", 3.0, 7.0)
-    assert "open_since" not in log.figures()
+    assert "open_since" not in log.totals()
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=40), st.integers(0, 20))
@@ -222,7 +222,7 @@ def test_the_union_of_any_spans(spans, begin):
         log.end("tracing_seconds", float(end - start), float(max(end, begin)) if end >= begin else float(begin))
     seconds = {second for start, end in spans for second in range(max(start, begin), end)}
     # What ended before the log began is booked as if it ended with the beginning: it takes no time of its own.
-    assert log.figures()["seconds"] == len(seconds)
+    assert log.totals()["seconds"] == len(seconds)
 
 
 def test_very_many_spans_take_bounded_room():
@@ -232,10 +232,10 @@ def test_very_many_spans_take_bounded_room():
         now += 1.0
         log.end("tracing_seconds", generator.choice([0.25, 0.5]), now)
     assert len(log.spans) <= 10_001
-    total = log.figures()["seconds"]
-    assert log.figures()["tracing_seconds"] == total
+    total = log.totals()["seconds"]
+    assert log.totals()["tracing_seconds"] == total
     log.end("tracing_seconds", now, now)
-    assert total < log.figures()["seconds"] <= now
+    assert total < log.totals()["seconds"] <= now
 
 
 # -- listening --------------------------------------------------------------------------------------------------------
@@ -285,32 +285,32 @@ def test_listeners_are_there_once_whatever_the_lecture_clears(modules, scalars, 
     modules("jax._src.monitoring", monitoring)
     once = (1, 1, int(scalars))
     assert monitoring.counts == once
-    agent.words(1)
+    agent.payload(1)
     assert monitoring.counts == once
     if lists:
         monitoring.clear_event_listeners()
         assert monitoring.counts == once
         monitoring.duration_listeners.clear()
-        agent.words(2)
+        agent.payload(2)
         assert monitoring.counts == once
     monitoring.compile()
     monitoring.miss()
-    words = agent.words(3)["compile"]
-    assert (words["count"], words["backend_seconds"], words["cache_misses"]) == (1, 1.0, 1)
-    assert agent.words(4)["compile"]["count"] == 0
+    payload = agent.payload(3)["compile"]
+    assert (payload["count"], payload["backend_seconds"], payload["cache_misses"]) == (1, 1.0, 1)
+    assert agent.payload(4)["compile"]["count"] == 0
 
 
 def test_a_monitoring_that_was_imported_unseen_is_found_at_the_cells_end(modules):
     monitoring, agent = Monitoring(), DeviceAgent("", 1)
     modules("jax._src.monitoring", monitoring)
-    assert agent.words(1)["compile"]["seconds"] == 0.0
+    assert agent.payload(1)["compile"]["seconds"] == 0.0
     assert monitoring.counts == (1, 1, 1)
 
 
 def test_a_jax_that_takes_no_listeners_says_why(modules):
     agent = DeviceAgent("", 1)
     modules("jax._src.monitoring", SimpleNamespace())
-    assert agent.words(1)["compile"] == {
+    assert agent.payload(1)["compile"] == {
         "error": "AttributeError: 'types.SimpleNamespace' object has no attribute "
         "'register_event_duration_secs_listener'"
     }
@@ -329,26 +329,26 @@ def test_odd_events_hurt_nobody():
     on_duration(LOWER)
     on_event("x", 1, 2, three=3)
     on_scalar(TRACE)
-    assert agent.words(1)["compile"]["count"] == 0
+    assert agent.payload(1)["compile"]["count"] == 0
 
 
 def test_the_last_words_name_the_span_that_is_open(modules, tmp_path):
-    monitoring, agent = Monitoring(), DeviceAgent(str(tmp_path / "words"), 7)
+    monitoring, agent = Monitoring(), DeviceAgent(str(tmp_path / "record"), 7)
     modules("jax._src.xla_bridge", backends(Device(STATS)))
     agent.listen(monitoring)
     (on_scalar,) = monitoring.scalar_listeners
     on_scalar(BACKEND, 0.0)
-    words = json.loads((tmp_path / "words").read_bytes().partition(b"\n")[0])
-    assert words["request"] == 7
-    assert words["compile"]["open_since"] > 0
-    assert words["allocators"][0]["live_bytes"] == 10
+    payload = json.loads((tmp_path / "record").read_bytes().partition(b"\n")[0])
+    assert payload["request"] == 7
+    assert payload["compile"]["open_since"] > 0
+    assert payload["allocators"][0]["live_bytes"] == 10
 
 
 def test_a_file_that_cannot_be_written_is_given_up(modules, tmp_path):
     modules("jax._src.xla_bridge", backends(Device(STATS)))
     agent = DeviceAgent(str(tmp_path / "no" / "folder"), 1)
-    assert len(agent.words(1)["allocators"]) == len(agent.words(2)["allocators"]) == 1
-    assert agent.last_words.path == ""
+    assert len(agent.payload(1)["allocators"]) == len(agent.payload(2)["allocators"]) == 1
+    assert agent.crash_record.path == ""
 
 
 # -- imports ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
+from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -21,14 +21,14 @@ def test_what_the_agent_says_is_kept():
         "exit_asked": True,
         "software": {"python": "CPython 3", "packages": {"numpy": "2"}, "blas": ["openblas"]},
     }
-    assert clean_words(said) == {**said, "shell_lines": [("ls", 2)], "threads": [("Thread-1", 3)]}
+    assert clean_payload(said) == {**said, "shell_lines": [("ls", 2)], "threads": [("Thread-1", 3)]}
 
 
 @pytest.mark.parametrize(
     "said", [5, None, [], "x", {"threads": [1, 2]}, {"shell_lines": [["a", "b", "c"]], "threads": "zz"}]
 )
 def test_what_the_agent_would_not_say_is_dropped(said):
-    assert not any(clean_words(said).values())
+    assert not any(clean_payload(said).values())
 
 
 def test_software_is_short_plain_text():
@@ -37,12 +37,12 @@ def test_software_is_short_plain_text():
         "packages": {"a\n": "1\n2", "b": ["3"], "c": 4, **{f"p{number}": "1" for number in range(5000)}},
         "blas": ["openblas\x1b 1", 5, *["x" * 1000] * 100],
     }
-    found = clean_words({"software": said})["software"]
+    found = clean_payload({"software": said})["software"]
     assert found["python"] == "CPython [31m 3" + "x" * 186
     assert (found["packages"]["a"], len(found["packages"])) == ("1 2", 2000)
     assert not {"b", "c"} & set(found["packages"])
     assert found["blas"] == ["openblas 1", *["x" * 200] * 19]
-    assert clean_words({"software": {"packages": [1], "blas": {}}})["software"] == {
+    assert clean_payload({"software": {"packages": [1], "blas": {}}})["software"] == {
         "python": "",
         "packages": {},
         "blas": [],
@@ -51,6 +51,6 @@ def test_software_is_short_plain_text():
 
 @given(st.dictionaries(NAMES, ANYTHING))
 def test_anything_may_be_said(said):
-    words = clean_words(said)
-    assert all(isinstance(name, str) and isinstance(code, int) for name, code in words.get("shell_lines", []))
-    assert all(isinstance(name, str) and isinstance(request, int) for name, request in words.get("threads", []))
+    payload = clean_payload(said)
+    assert all(isinstance(name, str) and isinstance(code, int) for name, code in payload.get("shell_lines", []))
+    assert all(isinstance(name, str) and isinstance(request, int) for name, request in payload.get("threads", []))

@@ -22,8 +22,8 @@ CELL = Cell(index=4, number=3, source="a = 1\nb = 2\nc = a / 0", line=41)
 ERROR = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": ["\x1b[31mCell In[3], line 3\x1b[0m"]}
 
 
-def reply(status="ok", content=None, **words):
-    return Reply(status=status, content=content or {}, words=words, idle_seen=True)
+def reply(status="ok", content=None, **payload):
+    return Reply(status=status, content=content or {}, payload=payload, idle_seen=True)
 
 
 def findings(given_reply, cell=CELL, *, is_cut=False, raised=False):

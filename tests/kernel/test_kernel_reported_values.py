@@ -30,10 +30,10 @@ def message(payload, kind="update_display_data"):
 
 
 def read(*payloads):
-    figures = ReportedValuesReader()
+    reader = ReportedValuesReader()
     for payload in payloads:
-        figures.take(message(payload))
-    found, findings = figures.end_cell(CELL)
+        reader.take(message(payload))
+    found, findings = reader.end_cell(CELL)
     return {figure.name: figure for figure in found}, [finding.message for finding in findings]
 
 
@@ -98,12 +98,12 @@ def test_what_the_call_is_given_never_fails_the_lecture(bench):
     run = bench.run(BY_CALL % "nan=float('nan'), text='3', yes=True, many=[1], big=10**400, Odd=1, some=dict(valeu=1)")
     assert (run.outcome, run.figures) == (Outcome.COMPLETED, {})
     assert messages(run) == [
-        "figure 'nan' has the value 'nan'; expected a finite number",
-        "figure 'text' has the value \"'3'\"; expected a finite number",
-        "figure 'yes' has the value 'True'; expected a finite number",
-        "figure 'many' has the value '[1]'; expected a finite number",
-        f"figure 'big' has the value '1{'0' * 59}'...; expected a finite number",
-        "2 more faults in figures that this cell reported",
+        "reported value 'nan' is 'nan'; expected a finite number",
+        "reported value 'text' is \"'3'\"; expected a finite number",
+        "reported value 'yes' is 'True'; expected a finite number",
+        "reported value 'many' is '[1]'; expected a finite number",
+        f"reported value 'big' is '1{'0' * 59}'...; expected a finite number",
+        "2 more faults in the values that this cell reported",
     ]
     assert {
         (finding.kind, finding.cell_number, finding.line, finding.fails_when_strict) for finding in run.findings
@@ -113,34 +113,40 @@ def test_what_the_call_is_given_never_fails_the_lecture(bench):
 @pytest.mark.parametrize(
     ("payload", "fault"),
     [
-        ([1], "figures were reported as a list; expected names with values, as in {'speedup': 3.57}"),
-        ("x" * 100, f"figures were reported as '{'x' * 60}'...; expected names with values, as in {{'speedup': 3.57}}"),
-        (None, "figures were reported as None; expected names with values, as in {'speedup': 3.57}"),
-        ({"Speed": 1}, f"figure 'Speed' has a name that cannot be used; {NAMES}"),
-        ({"a\x1b[31m": 1}, f"figure 'a\\x1b[31m' has a name that cannot be used; {NAMES}"),
-        ({"a\n": 1}, f"figure 'a\\n' has a name that cannot be used; {NAMES}"),
-        ({"a" * 42: 1}, f"figure '{'a' * 42}' has a name that cannot be used; {NAMES}"),
-        ({"": 1}, f"figure '' has a name that cannot be used; {NAMES}"),
-        ({"a": True}, "figure 'a' has the value True; expected a finite number"),
-        ({"a": float("inf")}, "figure 'a' has the value inf; expected a finite number"),
-        ({"a": None}, "figure 'a' has the value None; expected a finite number"),
-        ({"a": [1]}, "figure 'a' has the value a list; expected a finite number"),
-        ({"a": 10**400}, "figure 'a' has the value a number beyond all bounds; expected a finite number"),
-        ({"a": {"value": {}}}, "figure 'a' has the value a mapping; expected a finite number"),
+        ([1], "values were reported as a list; expected a mapping of names to values, as in {'speedup': 3.57}"),
+        (
+            "x" * 100,
+            (
+                f"values were reported as '{'x' * 60}'...; "
+                "expected a mapping of names to values, as in {'speedup': 3.57}"
+            ),
+        ),
+        (None, "values were reported as None; expected a mapping of names to values, as in {'speedup': 3.57}"),
+        ({"Speed": 1}, f"reported value 'Speed' has an invalid name; {NAMES}"),
+        ({"a\x1b[31m": 1}, f"reported value 'a\\x1b[31m' has an invalid name; {NAMES}"),
+        ({"a\n": 1}, f"reported value 'a\\n' has an invalid name; {NAMES}"),
+        ({"a" * 42: 1}, f"reported value '{'a' * 42}' has an invalid name; {NAMES}"),
+        ({"": 1}, f"reported value '' has an invalid name; {NAMES}"),
+        ({"a": True}, "reported value 'a' is True; expected a finite number"),
+        ({"a": float("inf")}, "reported value 'a' is inf; expected a finite number"),
+        ({"a": None}, "reported value 'a' is None; expected a finite number"),
+        ({"a": [1]}, "reported value 'a' is a list; expected a finite number"),
+        ({"a": 10**400}, "reported value 'a' is a huge number; expected a finite number"),
+        ({"a": {"value": {}}}, "reported value 'a' is a mapping; expected a finite number"),
         (
             {"a": {"value": 1, "units": "s"}},
-            "figure 'a' has the unknown key 'units'; expected the keys value, unit, better",
+            "reported value 'a' has the unknown key 'units'; expected the keys value, unit, better",
         ),
-        ({"a": {"unit": "s"}}, "figure 'a' has no value; expected the keys value, unit, better"),
-        ({"a": {"value": 1, "unit": 3}}, "figure 'a' has the unit 3; expected a short text such as 's' or 'x'"),
+        ({"a": {"unit": "s"}}, "reported value 'a' has no value; expected the keys value, unit, better"),
+        ({"a": {"value": 1, "unit": 3}}, "reported value 'a' has the unit 3; expected a short text such as 's' or 'x'"),
         (
             {"a": {"value": 1, "unit": "\x07"}},
-            "figure 'a' has the unit '\\x07'; expected a short text such as 's' or 'x'",
+            "reported value 'a' has the unit '\\x07'; expected a short text such as 's' or 'x'",
         ),
-        ({"a": {"value": 1, "better": "more"}}, "figure 'a' says that 'more' is better; expected 'higher' or 'lower'"),
+        ({"a": {"value": 1, "better": "more"}}, "reported value 'a' has better='more'; expected 'higher' or 'lower'"),
         (
             {"a": {"value": 1, "better": ["higher"]}},
-            "figure 'a' says that a list is better; expected 'higher' or 'lower'",
+            "reported value 'a' has better=a list; expected 'higher' or 'lower'",
         ),
     ],
 )
@@ -162,7 +168,7 @@ def test_whole_numbers_stay_whole():
 def test_one_fault_leaves_the_other_figures():
     figures, faults = read({"a": "x", "b": 2})
     assert figures == {"b": ReportedValue(name="b", value=2.0)}
-    assert faults == ["figure 'a' has the value 'x'; expected a finite number"]
+    assert faults == ["reported value 'a' is 'x'; expected a finite number"]
 
 
 def test_fifty_names_are_kept_and_known_ones_go_on():
@@ -171,7 +177,7 @@ def test_fifty_names_are_kept_and_known_ones_go_on():
     figures, findings = reported.end_cell(CELL)
     assert len(figures) == 50
     assert [finding.message for finding in findings] == [
-        f"figure 'f{number}' is left out: expected at most 50 names in a lecture" for number in (50, 51)
+        f"reported value 'f{number}' is ignored: a lecture may report at most 50 names" for number in (50, 51)
     ]
     reported.take(message({"f0": 7, "new": 1}))
     figures, findings = reported.end_cell(CELL)
@@ -182,7 +188,7 @@ def test_faults_are_bounded_however_often_they_are_sent():
     _, same = read(*[{"A": 1}] * 1000)
     assert len(same) == 1
     _, many = read({f"A{number}": 1 for number in range(1000)})
-    assert (len(many), many[-1]) == (6, "995 more faults in figures that this cell reported")
+    assert (len(many), many[-1]) == (6, "995 more faults in the values that this cell reported")
 
 
 @pytest.mark.parametrize(
@@ -196,9 +202,9 @@ def test_faults_are_bounded_however_often_they_are_sent():
     ],
 )
 def test_other_messages_are_passed_over(other):
-    figures = ReportedValuesReader()
-    figures.take(other)
-    assert figures.end_cell(CELL) == ((), [])
+    reader = ReportedValuesReader()
+    reader.take(other)
+    assert reader.end_cell(CELL) == ((), [])
 
 
 def test_a_message_that_is_broken_ends_nothing(bench):

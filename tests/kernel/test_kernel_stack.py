@@ -86,10 +86,11 @@ def test_any_text_is_printable(text):
 
 
 @pytest.mark.parametrize(
-    "words", [None, {}, {"signal": 12, "fd": 5}, {"signal": 0, "fd": 5, "pid": 7}, {"signal": "12", "fd": 5, "pid": 7}]
+    "payload",
+    [None, {}, {"signal": 12, "fd": 5}, {"signal": 0, "fd": 5, "pid": 7}, {"signal": "12", "fd": 5, "pid": 7}],
 )
-def test_no_offer(words):
-    assert clean_offer(words) is None
+def test_no_offer(payload):
+    assert clean_offer(payload) is None
 
 
 def test_an_offer():

@@ -157,14 +157,12 @@ def test_the_choice_of_a_launcher(tmp_path):
     assert open_launcher("elsewhere", **given) is other
     with pytest.raises(SettingsError) as raised:
         open_launcher("sge", **given)
-    assert str(raised.value) == (
-        "--lecture-launcher 'sge': there is no such launcher; expected one of local, slurm, elsewhere"
-    )
+    assert str(raised.value) == ("--lecture-launcher 'sge': unknown launcher; expected one of local, slurm, elsewhere")
 
 
 @pytest.mark.parametrize("offers", [[{"pbs": 1}, {"pbs": 2}], [{"local": 1}], [{"slurm": 1}]])
 def test_names_are_offered_once(offers):
-    with pytest.raises(SettingsError, match=r"is offered more than once \(hook pytest_lecturecheck_launchers\)"):
+    with pytest.raises(SettingsError, match=r"is defined more than once \(hook pytest_lecturecheck_launchers\)"):
         merge_launchers(offers)
 
 
@@ -172,11 +170,11 @@ def test_local_kernels_are_this_process_s_children():
     launch = LocalLaunch()
     assert launch.command(["a", "b"]) == ["a", "b"]
     assert launch.environment({"A": "1"}) == {"A": "1"}
-    assert launch.place is None
+    assert launch.location is None
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         launch.started(process)
         process.wait()
-    assert launch.place == KernelLocation(pid=process.pid)
+    assert launch.location == KernelLocation(pid=process.pid)
     assert launch.end(3) == ProcessEnd(exit_code=3)
     assert launch.read("x", is_end=True) == "x"
     assert asyncio.run(launch.interrupt()) is False

@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.kernel.launchers.port import LaunchOrder, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import LaunchRequest, ProcessEnd
 from pytest_lecturecheck.kernel.launchers.slurm_format import (
     JobStepText,
     check_allocation,
+    choose_state,
     default_step_bytes,
     parse_memory,
     parse_sacct,
     parse_sstat,
     read_end,
     refusal_text,
-    settle_state,
     step_options,
 )
 from pytest_lecturecheck.kernel.launchers.slurm_launcher import SlurmLauncher
 from pytest_lecturecheck.model.settings import GpuNeed
 from pytest_lecturecheck.units import GIB, MIB
 
-ORDER = LaunchOrder(
+REQUEST = LaunchRequest(
     lecture="part 1/kesten; rm.md",
     token="ab12",
     memory_bytes=300 * MIB,
@@ -51,7 +51,7 @@ def step_end(step, why=""):
 
 
 def test_the_options_of_a_step():
-    assert step_options(ORDER, SlurmSettings(), 300 * MIB + 1) == [
+    assert step_options(REQUEST, SlurmSettings(), 300 * MIB + 1) == [
         "--exact",
         "--nodes=1",
         "--ntasks=1",
@@ -70,15 +70,15 @@ def test_the_options_of_a_step():
 
 def test_the_options_of_a_lecture_that_needs_a_gpu():
     settings = SlurmSettings(partition="p", account="a", time="60", gres="gpu:1", cpus=4, extra=("--nodelist=n1",))
-    order = LaunchOrder(
-        lecture=ORDER.lecture,
-        token=ORDER.token,
+    request = LaunchRequest(
+        lecture=REQUEST.lecture,
+        token=REQUEST.token,
         memory_bytes=None,
         gpu=GpuNeed.REQUIRED,
-        connection_file=ORDER.connection_file,
-        cwd=ORDER.cwd,
+        connection_file=REQUEST.connection_file,
+        cwd=REQUEST.cwd,
     )
-    options = step_options(order, settings, GIB)
+    options = step_options(request, settings, GIB)
     assert {"--cpus-per-task=4", "--mem=1024M", "--gres=gpu:1", "--time=60"} <= set(options)
     assert options[-1] == "--nodelist=n1"
     # A step is made in the partition of its allocation.
@@ -87,20 +87,20 @@ def test_the_options_of_a_lecture_that_needs_a_gpu():
 
 def test_the_kernel_s_words_stay_words(tmp_path):
     launcher = SlurmLauncher(SlurmSettings(), tmp_path, environment={"SLURM_JOB_ID": "7"}, srun="/bin/srun")
-    launch = launcher.order(ORDER)
+    launch = launcher.prepare(REQUEST)
     command = launch.command(["python", "-m", "ipykernel_launcher", "-f", "$(touch x).json"])
     assert command[-5:] == ["python", "-m", "ipykernel_launcher", "-f", "$(touch x).json"]
     srun = command.index("srun")
     assert [Path(word).name for word in command[1:srun]][1] == "srun_parent_watch.py"
     assert "sh" not in command
     assert launch.memory_bytes == 300 * MIB
-    assert (launch.holder, launch.place) == ("Slurm", None)
+    assert (launch.holder, launch.location) == ("Slurm", None)
 
 
 def test_srun_gets_neither_the_run_s_mark_nor_options_from_the_allocation(tmp_path):
     launcher = SlurmLauncher(SlurmSettings(), tmp_path, environment={"SLURM_JOB_ID": "7"}, srun="/bin/srun")
     variables = {"LECTURECHECK_RUN": "ab12", "SLURM_MEM_PER_NODE": "900", "SLURM_JOB_ID": "7", "MKL_NUM_THREADS": "1"}
-    assert launcher.order(ORDER).environment(variables) == {"SLURM_JOB_ID": "7", "MKL_NUM_THREADS": "1"}
+    assert launcher.prepare(REQUEST).environment(variables) == {"SLURM_JOB_ID": "7", "MKL_NUM_THREADS": "1"}
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_srun_gets_neither_the_run_s_mark_nor_options_from_the_allocation(tmp_pa
 )
 def test_memory_of_a_step(tmp_path, asked, settings, environment, expected):
     launcher = SlurmLauncher(settings, tmp_path, environment={"SLURM_JOB_ID": "7", **environment}, srun="/bin/srun")
-    order = LaunchOrder(
+    request = LaunchRequest(
         lecture="a.md", token="t", memory_bytes=asked, gpu=None, connection_file=tmp_path / "k.json", cwd=tmp_path
     )
-    assert launcher.order(order).memory_bytes == expected
+    assert launcher.prepare(request).memory_bytes == expected
 
 
 def test_a_default_that_nothing_says():
@@ -164,7 +164,7 @@ def test_labelled_output_is_taken_apart():
     own += text.feed("nd\nsrun: error: vm: task 0: Aborted\n")
     assert own == "two\n\nno end\n"
     assert text.announced == {"pid": 41, "step": "2.0", "connection": {"ip": "10.0.0.7"}}
-    assert text.said == ["srun: lua: hello", "srun: error: vm: task 0: Aborted"]
+    assert text.srun_lines == ["srun: lua: hello", "srun: error: vm: task 0: Aborted"]
 
 
 def test_the_last_line_may_have_no_end():
@@ -178,7 +178,7 @@ def test_a_lecture_cannot_speak_for_slurm():
     text = JobStepText(MARK)
     own = text.feed(f"0: {OWN_OOM}\n0: lecturecheck-ffff {{}}\n0: 0: {MARK} {{}}\n")
     assert own == f"{OWN_OOM}\nlecturecheck-ffff {{}}\n0: {MARK} {{}}\n"
-    assert text.said == []
+    assert text.srun_lines == []
     assert text.announced is None
 
 
@@ -199,9 +199,9 @@ def test_a_damaged_announcement_is_none(damaged):
 def test_what_slurm_says_is_bounded():
     text = JobStepText(MARK)
     text.feed("".join(f"srun: {number}\n" for number in range(1000)))
-    assert len(text.said) <= 100
-    assert text.said[0] == "srun: 0"
-    assert text.said[-1] == "srun: 999"
+    assert len(text.srun_lines) <= 100
+    assert text.srun_lines[0] == "srun: 0"
+    assert text.srun_lines[-1] == "srun: 999"
 
 
 def test_a_line_without_an_end_is_bounded():
@@ -219,7 +219,7 @@ def test_whatever_the_pieces_the_lines_are_the_same(lines, data):
         own += text.feed(whole[position : position + size])
         position += size
     assert own == "".join(f"{line}\n" for line in lines)
-    assert text.said == []
+    assert text.srun_lines == []
 
 
 @pytest.mark.parametrize(
@@ -267,12 +267,12 @@ def test_ends_of_steps(code, said, cancelled, state, end):
 def test_a_step_that_was_refused():
     said = ["srun: error: Unable to create step for job 2: Memory required by task is not available"]
     assert refusal_text(said, 1, memory_bytes=3000 * MIB, settings=SlurmSettings(cpus=2)) == (
-        "Slurm made no step for the kernel: Unable to create step for job 2: Memory required by task is not available; "
-        "it was asked for --mem=3000M --cpus-per-task=2. Get an allocation that holds it (salloc --mem=...), or give "
-        "the lecture less (its budget, --lecture-memory-cap SIZE, [slurm] mem-default)"
+        "Slurm created no job step for the kernel: Unable to create step for job 2: Memory required by task is not "
+        "available (requested: --mem=3000M --cpus-per-task=2). Get an allocation that holds it (salloc --mem=...), or "
+        "give the lecture less memory (its budget, --lecture-memory-cap SIZE, [slurm] mem-default)"
     )
     assert refusal_text([], 1, memory_bytes=MIB, settings=SlurmSettings()).startswith(
-        "Slurm made no step for the kernel: srun ended with 1; "
+        "Slurm created no job step for the kernel: srun ended with 1 (requested: "
     )
 
 
@@ -315,7 +315,7 @@ def test_rows_of_sacct(step, row):
     ],
 )
 def test_srun_and_the_accounting_settled(said, accounted, state):
-    assert settle_state(said, accounted) == state
+    assert choose_state(said, accounted) == state
 
 
 def test_lines_of_sstat():

@@ -19,7 +19,7 @@ def test_an_unknown_launcher(pytester, lecture):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: lecturecheck: --lecture-launcher 'sge': there is no such launcher; expected one of local, slurm",
+            "ERROR: lecturecheck: --lecture-launcher 'sge': unknown launcher; expected one of local, slurm",
         ]
     )
     assert not (pytester.path / "ran").exists()
@@ -72,20 +72,20 @@ from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch, Loc
 
 
 class MarkedLaunch(LocalLaunch):
-    def __init__(self, order):
+    def __init__(self, request):
         super().__init__()
-        self.order = order
+        self.request = request
 
     def environment(self, variables):
-        return {**variables, "ORDERED": f"{self.order.lecture} {self.order.memory_bytes}"}
+        return {**variables, "REQUESTED": f"{self.request.lecture} {self.request.memory_bytes}"}
 
 
 class MarkedLauncher(LocalLauncher):
     name = "marked"
     needs_tcp = True
 
-    def order(self, order):
-        return MarkedLaunch(order)
+    def prepare(self, request):
+        return MarkedLaunch(request)
 
 
 def pytest_lecturecheck_launchers(config):
@@ -94,7 +94,7 @@ def pytest_lecturecheck_launchers(config):
 
 
 def test_a_plugin_s_launcher(pytester, lecture):
-    lecture("a.ipynb", "import os\nprint(os.environ['ORDERED'])")
+    lecture("a.ipynb", "import os\nprint(os.environ['REQUESTED'])")
     pytester.makeconftest(PLUGIN)
     (pytester.path / "lecture-budgets").mkdir()
     (pytester.path / "lecture-budgets" / "box.toml").write_text(

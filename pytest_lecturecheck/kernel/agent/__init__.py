@@ -1,1 +1,6 @@
-"""TODO: what this room holds, and what it may import."""
+"""
+Code that runs inside the kernel; its source is sent there as text.
+
+In: IPython's shell. Out: a payload in the metadata of each execute reply, and a crash record on disk. The modules
+    import the standard library only, and nothing of this package. Start with :mod:`.core`.
+"""

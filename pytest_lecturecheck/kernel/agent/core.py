@@ -1,12 +1,12 @@
 """
-The agent: what runs inside the kernel.
+The agent that runs inside the kernel.
 
-Its source is sent to a ready Python kernel as a silent request; outputs, prompt numbers and the user's namespace stay
-as they are. It imports the standard library only, and nothing of that kind that a bare kernel has not imported
-already. Figures travel in the metadata of each execute reply, under :data:`KEY`.
+Its source is sent to a ready Python kernel as a silent request, so outputs, prompt numbers and the user's namespace do
+not change. It imports only standard modules that a bare kernel has already imported. Its payload travels in the
+metadata of each execute reply, under :data:`KEY`.
 
-What concerns GPUs and compilers is in :mod:`~pytest_lecturecheck.kernel.agent.device_agent`. Its source comes along as
-text and is compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
+GPUs and compilers are covered by :mod:`~pytest_lecturecheck.kernel.agent.device_agent`. Its source is sent along as
+text and compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ import threading
 from typing import Any
 
 KEY = "lecturecheck"
-"""Key of the agent's words in ``execute_reply.metadata``."""
+"""Key of the agent's payload in ``execute_reply.metadata``."""
 
 KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_client", "debugpy", "_pydevd_bundle"})
 """Packages that the kernel itself is made of."""
 
 TIMED_FILES = frozenset({"<timed exec>", "<timed eval>"})
-"""What IPython calls the body of ``%%time``."""
+"""File names that IPython gives the body of ``%%time``."""
 
 DEVICE_MODULES = ("jax", "torch", "cupy")
-"""Modules of which the second half of the agent knows."""
-LAST_WORDS_FILE = "last-words"
-"""Name of the file of the last words in the kernel's private folder."""
+"""Modules that the device agent supports."""
+CRASH_RECORD_FILE = "crash-record"
+"""Name of the crash record in the kernel's private folder."""
 STACK_FILE = "stack"
-"""Name of the file, in the same folder, to which faulthandler writes when asked by a signal."""
+"""Name of the file, in the same folder, to which faulthandler dumps the stack on a signal."""
 
 
 class Agent:
     """
-    Notes what a cell leaves behind, and ends the kernel on request.
+    Observes what cells do, and ends the kernel on request.
 
     Args:
         shell: IPython's shell; nothing is patched before :meth:`install`.
         folder: the kernel's private folder.
-        device_source: source of the agent's second half.
+        device_source: source of the device agent.
     """
 
     def __init__(self, shell: Any, folder: str = "", device_source: str = "") -> None:
@@ -64,7 +64,7 @@ class Agent:
         self.pending_software = False
 
     def install(self) -> None:
-        """Wrap the few places where a cell's doings can be seen."""
+        """Wrap the few functions through which a cell's actions can be observed."""
         self._watch_replies()
         self._watch_shell_lines()
         self._watch_breakpoints()
@@ -82,7 +82,7 @@ class Agent:
             metadata = original(parent, metadata, reply_content)
             # The agent must never be the reason why a lecture fails.
             try:
-                metadata[KEY] = self.words(reply_content)
+                metadata[KEY] = self.payload(reply_content)
             except Exception as exc:  # noqa: BLE001
                 metadata[KEY] = {"agent_error": repr(exc)}
             return metadata
@@ -109,7 +109,7 @@ class Agent:
         self._watch_captured_lines()
 
     def _watch_captured_lines(self) -> None:
-        # `x = !cmd`, %sx and %system end here (not on Windows). IPython drops the exit code of these.
+        # `x = !cmd`, %sx and %system end here (not on Windows); IPython drops their exit codes.
         try:
             from IPython.utils import _process_common as common  # noqa: PLC0415 - as above
         except ImportError:
@@ -119,13 +119,13 @@ class Agent:
             return
 
         def process_handler(cmd: Any, callback: Any, *args: Any, **kwargs: Any) -> Any:
-            def noting(process: Any) -> Any:
+            def observing(process: Any) -> Any:
                 result = callback(process)
                 code = getattr(process, "returncode", None)
                 self.shell_lines.append((str(cmd), code if isinstance(code, int) else 0))
                 return result
 
-            return original(cmd, noting, *args, **kwargs)
+            return original(cmd, observing, *args, **kwargs)
 
         common.process_handler = process_handler
 
@@ -148,8 +148,8 @@ class Agent:
         self.shell.ask_exit = ask_exit
 
     def _keep_native_stderr(self) -> None:
-        # ipykernel points fd 2 at a pipe that a Python thread reads; a native abort under the GIL would take its last
-        # words along. The copy of the real stderr leads to the process that started the kernel.
+        # ipykernel redirects fd 2 into a pipe that a Python thread reads. After a native abort under the GIL nobody
+        # reads that pipe, so the abort message would be lost. The copy of the real stderr leads to the session.
         copy = getattr(sys.stderr, "_original_stdstream_copy", None)
         if not isinstance(copy, int):
             return
@@ -159,10 +159,10 @@ class Agent:
         os.dup2(copy, 2)
 
     def _offer_stack(self) -> None:
-        # A C handler writes the stack, also while native code holds the GIL.
+        # The handler is written in C and works while native code holds the GIL.
         import faulthandler  # noqa: PLC0415 - as above
 
-        # Windows has neither.
+        # Windows has neither of them.
         number, register = getattr(signal, "SIGUSR2", None), getattr(faulthandler, "register", None)
         if number is None or register is None or not self.folder or signal.getsignal(number) is not signal.SIG_DFL:
             return
@@ -170,7 +170,7 @@ class Agent:
             fd = os.open(f"{self.folder}/{STACK_FILE}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
         except OSError:
             return
-        # Other threads run on, so that only the interrupted one's frames are safe to read: the main thread's.
+        # Other threads keep running, so only the frames of the interrupted main thread are safe to read.
         register(number, file=fd, all_threads=False)
         self.stack_offer = {"signal": int(number), "fd": fd, "pid": os.getpid()}
 
@@ -183,48 +183,48 @@ class Agent:
             return
         namespace: dict[str, Any] = {"__name__": "lecturecheck_agent_devices"}
         exec(compile(self.device_source, "<lecturecheck agent, devices>", "exec"), namespace)  # noqa: S102 - our own
-        path = f"{self.folder}/{LAST_WORDS_FILE}" if self.folder else ""
+        path = f"{self.folder}/{CRASH_RECORD_FILE}" if self.folder else ""
         self.devices = namespace["DeviceAgent"](path, self.request_count + 1)
 
-    def words(self, reply_content: Any) -> dict[str, Any]:
-        """Say what the request that just ended did; empty entries are left out."""
+    def payload(self, reply_content: Any) -> dict[str, Any]:
+        """Return the payload of the request that just ended, without empty entries."""
         self.request_count += 1
-        words: dict[str, Any] = {}
+        payload: dict[str, Any] = {}
         if self.shell_lines:
-            words["shell_lines"], self.shell_lines = self.shell_lines, []
+            payload["shell_lines"], self.shell_lines = self.shell_lines, []
         if self.breakpoint_count:
-            words["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
+            payload["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
         if self.exit_asked:
-            words["exit_asked"], self.exit_asked = True, False
+            payload["exit_asked"], self.exit_asked = True, False
         if threads := self._new_threads():
-            words["threads"] = threads
+            payload["threads"] = threads
         is_error = reply_content.get("status") == "error"
         if is_error and (line := self._error_line(reply_content.get("ename"))) is not None:
-            words["error_line"] = line
+            payload["error_line"] = line
         if self.pending_software:
-            words["software"], self.pending_software = software(self.baseline_modules), False
-        return {**words, **self._stack_words(), **self._device_words()}
+            payload["software"], self.pending_software = software(self.baseline_modules), False
+        return {**payload, **self._stack_payload(), **self._device_payload()}
 
-    def _stack_words(self) -> dict[str, Any]:
+    def _stack_payload(self) -> dict[str, Any]:
         if not self.stack_offer:
             return {}
         if self.request_count == 1:
             return {"stack_offer": self.stack_offer}
-        # faulthandler leaves no trace in Python's own table; a handler there is the lecture's.
+        # faulthandler does not appear in Python's table of handlers; a handler there is the lecture's.
         is_taken = signal.getsignal(self.stack_offer["signal"]) is not signal.SIG_DFL
         return {"stack_taken": True} if is_taken else {}
 
-    def _device_words(self) -> dict[str, Any]:
+    def _device_payload(self) -> dict[str, Any]:
         if self.devices is None and self.device_source and any(name in sys.modules for name in DEVICE_MODULES):
             self._load_devices()
-        words: dict[str, Any] = {} if self.devices is None else self.devices.words(self.request_count)
-        return words
+        payload: dict[str, Any] = {} if self.devices is None else self.devices.payload(self.request_count)
+        return payload
 
     def _new_threads(self) -> list[tuple[str, int]]:
-        """List living threads that appeared after the kernel was ready, with the request that first saw each."""
+        """List living threads started after the kernel was ready, with the request that first found each."""
         found = []
         for thread in threading.enumerate():
-            # Some of the kernel's own threads start late (pyzmq's, with the first large output).
+            # Some of the kernel's own threads start late (pyzmq's with the first large output).
             if thread.ident in self.baseline_threads or type(thread).__module__.partition(".")[0] in KERNEL_PACKAGES:
                 continue
             # IPython's own event loop for scripts (%%bash) runs in a plain thread.
@@ -260,23 +260,23 @@ class Agent:
         return line
 
     def ask_software(self) -> None:
-        """Let the reply to this very request carry what ran in this kernel."""
+        """Add the software of this kernel to the payload of this request."""
         self.pending_software = True
 
     @staticmethod
     def leave() -> None:
-        """Run the exit handlers and end the process, past ipykernel's own shutdown, which hangs at times."""
-        atexit._run_exitfuncs()  # noqa: SLF001 - the interpreter's own, without the rest of its finalisation
+        """Run the exit handlers and end the process without ipykernel's own shutdown, which sometimes hangs."""
+        atexit._run_exitfuncs()  # noqa: SLF001 - only the exit handlers, not the rest of finalisation
         os._exit(0)
 
 
 class ImportWatch:
     """
-    A finder that leaves finding to the others, and tells when one module has been executed.
+    A finder that delegates to the other finders and reports when one module has been executed.
 
     Args:
         name: full name of the module.
-        on_executed: is given the module, also after a reload; what it raises is dropped.
+        on_executed: called with the module, also after a reload; its exceptions are suppressed.
     """
 
     def __init__(self, name: str, on_executed: Any) -> None:
@@ -285,7 +285,7 @@ class ImportWatch:
         self.on_executed = on_executed
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Give the others' spec of the watched module, ``None`` for every other one."""
+        """Return the other finders' spec of the watched module, and ``None`` for any other module."""
         if name != self.name:
             return None
         finders = (getattr(finder, "find_spec", None) for finder in tuple(sys.meta_path) if finder is not self)
@@ -301,7 +301,7 @@ class ImportWatch:
             with contextlib.suppress(Exception):
                 self.on_executed(module)
 
-        # A loader that takes no attributes is left as it is: the end of the cell will tell.
+        # A loader that rejects attributes is left alone: the module is then noticed at the end of the cell.
         with contextlib.suppress(AttributeError, TypeError):
             spec.loader.exec_module = exec_module
         return spec
@@ -309,10 +309,9 @@ class ImportWatch:
 
 def software(baseline_modules: frozenset[str]) -> dict[str, Any]:
     """
-    Name the interpreter, the distributions imported since ``baseline_modules``, and the BLAS libraries.
+    Return the interpreter, the packages imported since ``baseline_modules``, and the BLAS libraries.
 
-    Versions come from importlib.metadata, or from the module's own ``__version__`` where its distribution has another
-    name.
+    Versions come from importlib.metadata, or from the module's ``__version__`` if its distribution has another name.
     """
     import platform  # noqa: PLC0415 - only after the last cell
     from importlib import metadata  # noqa: PLC0415 - as above

@@ -1,12 +1,13 @@
 """
-The agent's second half: allocators of GPU libraries, and JAX's compiler.
+The device agent: reads the allocators of GPU libraries and JAX's compile times inside the kernel.
 
-Runs inside the kernel, loaded by :mod:`~pytest_lecturecheck.kernel.agent.core` once a lecture has imported JAX,
-PyTorch or CuPy; others pay nothing for it. Standard library only. Libraries are looked up in ``sys.modules`` and asked
-only for what they have set up already: nothing here imports one or wakes a backend.
+:mod:`~pytest_lecturecheck.kernel.agent.core` loads it once a lecture has imported JAX, PyTorch or CuPy; other lectures
+pay nothing for it. Standard library only. Libraries are looked up in ``sys.modules``; nothing here imports one or
+initialises a backend.
 
-What is known is also kept in a small file that outlives the kernel: two slots of :data:`SLOT_BYTES`, written in turn,
-each one line of JSON with a running number at its beginning (``number``) and at its end (``end``).
+The current state is also kept in a small file that outlives the kernel, the crash record. It has two slots of
+:data:`SLOT_BYTES`, written in turn. Each holds one line of JSON with a running number at both ends (``number``,
+``end``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from typing import Any
 
 SLOT_BYTES = 16384
-"""Room for one state of the last words."""
+"""Size of one slot of the crash record."""
 
 COMPILE_KINDS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing_seconds",
@@ -34,31 +35,31 @@ CACHE_EVENTS = {
 LISTENERS = (
     ("register_event_duration_secs_listener", "_event_duration_secs_listeners", "on_duration"),
     ("register_event_listener", "_event_listeners", "on_event"),
-    # Says that a span begins; JAX has it since 0.5.
+    # Reports the begin of a span; available since JAX 0.5.
     ("register_scalar_listener", "_scalar_listeners", "on_scalar"),
 )
-"""How jax.monitoring registers a listener, the list that it keeps, and the method that listens."""
+"""Function of jax.monitoring that registers a listener, the list that keeps it, and our method."""
 
 _SPANS_KEPT = 10_000
 _ALLOCATOR_SECONDS = 0.25
-"""Least time between two questions to the allocators while a cell runs."""
+"""Minimum interval between two reads of the allocators while a cell runs."""
 _WRITE_SECONDS = 0.05
-"""Least time between two writes where JAX does not say that a span begins."""
+"""Minimum interval between two writes for JAX versions that do not report the begin of a span."""
 _FAILURES = 3
-"""After so many failures a library is not asked again."""
+"""Number of failures after which a library is not asked again."""
 _DEVICES = 64
 _ERROR_CHARS = 300
 
 
 class CompileLog:
-    """The compiler's time spans since the last cell's end, as they close; spans lie within each other."""
+    """Accumulates the compiler's time spans of one cell as they end; spans are nested."""
 
     def __init__(self, now: float) -> None:
         """Start empty at ``now`` (monotonic seconds)."""
         self.reset(now)
 
     def reset(self, now: float) -> None:
-        """Forget everything; what began earlier counts from ``now`` on."""
+        """Clear all spans; a span that is still open counts from ``now`` on."""
         self.floor = now
         self.total = 0.0
         self.spans: list[tuple[float, float]] = []
@@ -67,14 +68,14 @@ class CompileLog:
         self.open: dict[int, tuple[int, float, float]] = {}
 
     def begin(self, now: float) -> bool:
-        """Note that a span begins on this thread; tell whether it is an outermost one."""
+        """Record the begin of a span on this thread; return True if it is an outermost one."""
         thread = threading.get_ident()
         depth, since, before = self.open.get(thread, (0, now, self.total))
         self.open[thread] = (depth + 1, since, before)
         return depth == 0
 
     def end(self, kind: str, duration: float, now: float) -> bool:
-        """Note that a span has ended on this thread; tell whether it was an outermost one, as far as is known."""
+        """Record the end of a span on this thread; return True if it was an outermost one, as far as is known."""
         self.sums[kind] += duration
         if kind == "backend_seconds":
             self.counts["count"] += 1
@@ -88,7 +89,7 @@ class CompileLog:
         return True
 
     def _add(self, start: float, end: float) -> None:
-        # Spans end in the order of the calls, so that a new one can only overlap the latest.
+        # Spans end in the order of the calls, so a new one can only overlap the most recent ones.
         start = max(start, self.floor)
         while self.spans and self.spans[-1][1] >= start:
             first, last = self.spans.pop()
@@ -101,38 +102,38 @@ class CompileLog:
             del self.spans[: _SPANS_KEPT // 2]
             self.floor = self.spans[0][0]
 
-    def figures(self) -> dict[str, Any]:
-        """Give the figures of what has ended and, where a span is open, since when and what came before it."""
-        figures: dict[str, Any] = {"seconds": max(0.0, self.total), **self.sums, **self.counts}
+    def totals(self) -> dict[str, Any]:
+        """Return the sums over ended spans and, if a span is open, its start and the time before it."""
+        totals: dict[str, Any] = {"seconds": max(0.0, self.total), **self.sums, **self.counts}
         if self.open:
             _, since, before = min(list(self.open.values()), key=lambda state: state[1])
-            figures["open_since"], figures["seconds_before"] = since, max(0.0, before)
-        return figures
+            totals["open_since"], totals["seconds_before"] = since, max(0.0, before)
+        return totals
 
 
 class CrashRecordWriter:
-    """The file that outlives the kernel."""
+    """Writes the crash record, a file that outlives the kernel."""
 
     def __init__(self, path: str) -> None:
-        """Write to ``path``; it is made with the first words."""
+        """Write to ``path``; the file is created by the first write."""
         self.path = path
         self.fd: int | None = None
         self.identity: tuple[int, int] | None = None
         self.number = 0
 
-    def write(self, words: dict[str, Any]) -> None:
-        """Put ``words`` in place of the words before the last."""
+    def write(self, payload: dict[str, Any]) -> None:
+        """Overwrite the older of the two slots with ``payload``."""
         if not self.path:
             return
         if self.fd is None:
             self.fd = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             self.identity = self._identity(self.fd)
         elif self._identity(self.fd) != self.identity:
-            # The lecture has closed every descriptor, and the number is another file's now.
+            # The lecture has closed our descriptor, and the number belongs to another file now.
             self.path = ""
             return
-        # The number stands at both ends: a state that was written over half of an older one shows.
-        text = json.dumps({"number": self.number, **words, "end": self.number}).encode() + b"\n"
+        # The number stands at both ends, so that a partly overwritten slot is detected.
+        text = json.dumps({"number": self.number, **payload, "end": self.number}).encode() + b"\n"
         if len(text) > SLOT_BYTES:
             return
         os.lseek(self.fd, self.number % 2 * SLOT_BYTES, os.SEEK_SET)
@@ -147,21 +148,21 @@ class CrashRecordWriter:
 
 class DeviceAgent:
     """
-    Asks allocators, listens to the compiler, and keeps the last words.
+    Reads allocators, listens to the compiler, and keeps the last payload.
 
     Args:
-        path: where the last words are kept; empty for nowhere.
-        request: number of the request that runs now.
+        path: where the last payload are kept; empty for nowhere.
+        request: number of the current request.
     """
 
     def __init__(self, path: str, request: int) -> None:
-        """Listen to nothing yet."""
+        """Create the agent without listeners."""
         self.request = request
         self.pid = os.getpid()
-        # A signal handler of the lecture may compile while its thread is in here.
+        # Reentrant: a signal handler of the lecture may compile while its thread holds the lock.
         self.lock = threading.RLock()
         self.log = CompileLog(time.monotonic())
-        self.last_words = CrashRecordWriter(path)
+        self.crash_record = CrashRecordWriter(path)
         self.monitoring: Any = None
         self.registered: set[str] = set()
         self.says_begin = False
@@ -174,7 +175,7 @@ class DeviceAgent:
     # -- compiler -----------------------------------------------------------------------------------------------------
 
     def listen(self, monitoring: Any) -> None:
-        """Register with a freshly executed ``jax._src.monitoring``, and again whenever its listeners are cleared."""
+        """Register with a new ``jax._src.monitoring``, and again whenever its listeners are cleared."""
         self.monitoring = monitoring
         self.registered = set()
         self._register()
@@ -209,23 +210,23 @@ class DeviceAgent:
             self.says_begin = self.says_begin or method == "on_scalar"
 
     def on_scalar(self, event: str, *_: Any, **__: Any) -> None:
-        """Hear from JAX that a span begins."""
+        """Handle the begin of a span."""
         if event in COMPILE_KINDS:
             self._note(self.log.begin)
 
     def on_duration(self, event: str, duration: float = 0.0, *_: Any, **__: Any) -> None:
-        """Hear from JAX that a span has ended."""
+        """Handle the end of a span."""
         if (kind := COMPILE_KINDS.get(event)) is not None:
             self._note(lambda now: self.log.end(kind, max(0.0, float(duration)), now))
 
     def on_event(self, event: str, *_: Any, **__: Any) -> None:
-        """Hear from JAX that its persistent cache was used."""
+        """Handle a hit or miss of the persistent compilation cache."""
         if (name := CACHE_EVENTS.get(event)) is not None and os.getpid() == self.pid:
             with self.lock:
                 self.log.counts[name] += 1
 
     def _note(self, change: Any) -> None:
-        # A forked child has the listeners too, but its doings are not this kernel's.
+        # A forked child inherits the listeners, but its work is not this kernel's.
         if os.getpid() != self.pid:
             return
         try:
@@ -236,7 +237,7 @@ class DeviceAgent:
                     if now - self.asked_at > _ALLOCATOR_SECONDS:
                         self._ask(now)
                     self._write(now)
-        except Exception:  # noqa: BLE001, S110 - as above; the words at the cell's end say what is missing
+        except Exception:  # noqa: BLE001, S110 - as above; the payload at the end of the cell reports what is missing
             pass
 
     # -- allocators ---------------------------------------------------------------------------------------------------
@@ -248,50 +249,50 @@ class DeviceAgent:
             if self.failures.get(library, 0) >= _FAILURES:
                 continue
             try:
-                found.extend({"library": library, **figures} for figures in ask())
+                found.extend({"library": library, **usage} for usage in ask())
             except Exception as exc:  # noqa: BLE001 - as above
                 self.failures[library] = self.failures.get(library, 0) + 1
                 if self.failures[library] == 1:
                     self.errors[library] = _error_text(exc)
         self.allocators = found[:_DEVICES]
 
-    # -- words --------------------------------------------------------------------------------------------------------
+    # -- payload ------------------------------------------------------------------------------------------------------
 
-    def words(self, request: int) -> dict[str, Any]:
-        """Say what is known at the end of a request; the next one starts afresh."""
+    def payload(self, request: int) -> dict[str, Any]:
+        """Return the payload of the request that just ended, and reset for the next one."""
         module = sys.modules.get("jax._src.monitoring")
         if module is not None and module is not self.monitoring:
-            # Imported past the agent's own finder.
+            # It was imported without the agent's finder.
             self.listen(module)
         with self.lock:
             now = time.monotonic()
             if self.monitoring is not None:
                 self._register()
             self._ask(now)
-            words: dict[str, Any] = {}
+            payload: dict[str, Any] = {}
             if self.allocators:
-                words["allocators"] = self.allocators
+                payload["allocators"] = self.allocators
             if self.monitoring is not None:
-                words["compile"] = {"error": self.listen_error} if self.listen_error else self.log.figures()
+                payload["compile"] = {"error": self.listen_error} if self.listen_error else self.log.totals()
             if self.errors:
-                words["allocator_errors"], self.errors = self.errors, {}
+                payload["allocator_errors"], self.errors = self.errors, {}
             self.request = request
             try:
                 self._write(now)
             except OSError:
-                self.last_words.path = ""
+                self.crash_record.path = ""
             self.log.reset(now)
             self.request = request + 1
-        return words
+        return payload
 
     def _write(self, now: float) -> None:
         self.written_at = now
-        words: dict[str, Any] = {"request": self.request}
+        payload: dict[str, Any] = {"request": self.request}
         if self.allocators:
-            words["allocators"] = self.allocators
+            payload["allocators"] = self.allocators
         if self.monitoring is not None and not self.listen_error:
-            words["compile"] = self.log.figures()
-        self.last_words.write(words)
+            payload["compile"] = self.log.totals()
+        self.crash_record.write(payload)
 
 
 def _error_text(exc: BaseException) -> str:
@@ -299,7 +300,7 @@ def _error_text(exc: BaseException) -> str:
 
 
 def ask_jax() -> list[dict[str, Any]]:
-    """Ask the allocators of the backends that JAX has initialised; CPU devices keep no figures."""
+    """Read the allocators of the backends that JAX has initialised; CPU devices have no statistics."""
     backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
     found = []
     for client in list(backends.values()) if isinstance(backends, dict) else []:
@@ -310,7 +311,7 @@ def ask_jax() -> list[dict[str, Any]]:
             live, pool = stats["bytes_in_use"], stats.get("pool_bytes")
             largest = stats.get("largest_free_block_bytes")
             if not largest and (pool is None or pool > live):
-                # Backends that keep no such figure say 0, which free room belies.
+                # Backends without this statistic report 0, which is wrong while there is free memory.
                 largest = None
             found.append(
                 {
@@ -332,7 +333,7 @@ def _jax_name(device: Any) -> str:
 
 
 def ask_torch() -> list[dict[str, Any]]:
-    """Ask PyTorch's caching allocator, where the lecture has initialised CUDA."""
+    """Read PyTorch's caching allocator if the lecture has initialised CUDA."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return []
@@ -341,7 +342,7 @@ def ask_torch() -> list[dict[str, Any]]:
         peak_pool = cuda.max_memory_reserved(index)
         if not peak_pool:
             continue
-        figures = {
+        usage = {
             "device": f"cuda:{index}",
             "live_bytes": cuda.memory_allocated(index),
             "peak_live_bytes": cuda.max_memory_allocated(index),
@@ -350,13 +351,13 @@ def ask_torch() -> list[dict[str, Any]]:
         }
         fraction = getattr(cuda, "get_per_process_memory_fraction", None)
         if fraction is not None:
-            figures["limit_bytes"] = int(fraction(index) * cuda.get_device_properties(index).total_memory)
-        found.append(figures)
+            usage["limit_bytes"] = int(fraction(index) * cuda.get_device_properties(index).total_memory)
+        found.append(usage)
     return found
 
 
 def ask_cupy() -> list[dict[str, Any]]:
-    """Ask CuPy's default pool about the current device; going to another one would make a context on it."""
+    """Read CuPy's default pool on the current device; switching devices would create a context there."""
     cupy = sys.modules.get("cupy")
     get_pool = getattr(cupy, "get_default_memory_pool", None)
     if cupy is None or get_pool is None:

@@ -1,9 +1,8 @@
 """
-Start and stop a trace of ``jax.profiler``; runs inside the kernel, in silent requests around one cell.
+Start and stop a trace of ``jax.profiler`` inside the kernel, in silent requests around one cell.
 
-Standard library only, and nothing is imported that the lecture has not imported: JAX is looked up in ``sys.modules``.
-What came of it is written to a small file, because a silent request has no output and an exception would be the
-lecture's ``sys.last_value``.
+Standard library only; JAX is looked up in ``sys.modules`` and never imported. The result is written to a small file: a
+silent request has no output, and an exception would overwrite the lecture's ``sys.last_value``.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from typing import Any
 
 def begin(answer: str, folder: str, sets_up: bool) -> None:  # noqa: FBT001 - called by text
     """
-    Start a trace that goes to ``folder``.
+    Start a trace in ``folder``.
 
     Args:
-        answer: file for what came of it.
+        answer: file for the result.
         folder: folder for the trace.
-        sets_up: whether the cell chooses JAX's devices, which a trace would have chosen before it.
+        sets_up: whether the cell configures JAX's devices. Starting a trace would fix them before the cell runs.
     """
     _tell(answer, lambda: _begin(folder, sets_up))
 
@@ -33,7 +32,7 @@ def end(answer: str) -> None:
 
 
 def look(answer: str) -> None:
-    """Tell whether JAX is there by now."""
+    """Report whether JAX has been imported by now."""
     _tell(answer, lambda: "no jax" if sys.modules.get("jax") is None else "jax")
 
 

@@ -1,4 +1,4 @@
-"""Which launcher a session uses; the choice is made here."""
+"""Choose the launcher of a session."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ OWN_NAMES: Final = ("local", "slurm")
 
 def merge_launchers(offers: Iterable[Mapping[str, Launcher]]) -> Mapping[str, Launcher]:
     """
-    Put together what plugins offer.
+    Merge the launchers that plugins offer.
 
     Raises:
-        SettingsError: a name is offered twice, or is one of our own.
+        SettingsError: a name is offered twice or is reserved.
     """
     merged: dict[str, Launcher] = {}
     for offer in offers:
         for name, launcher in offer.items():
             if name in merged or name in OWN_NAMES:
-                msg = f"launcher {name!r} is offered more than once (hook pytest_lecturecheck_launchers); rename one"
+                msg = f"launcher {name!r} is defined more than once (hook pytest_lecturecheck_launchers); rename one"
                 raise SettingsError(msg)
             merged[name] = launcher
     return merged
@@ -33,26 +33,26 @@ def merge_launchers(offers: Iterable[Mapping[str, Launcher]]) -> Mapping[str, La
 
 def open_launcher(name: str, *, slurm: SlurmSettings, folder: Path, others: Mapping[str, Launcher]) -> Launcher:
     """
-    Give the launcher that was asked for.
+    Return the launcher of this name.
 
     Args:
         name: value of ``--lecture-launcher``.
         slurm: the settings of Slurm.
-        folder: folder under rootdir that kernels on other nodes share with the session.
+        folder: folder under rootdir that the session shares with kernels on other nodes.
         others: launchers of plugins, by name.
 
     Raises:
-        SettingsError: nobody offers it, or it cannot work here.
+        SettingsError: it is unknown, or it cannot work here.
     """
     if name in others:
         return others[name]
     if name == "local":
         return LOCAL
     if name == "slurm":
-        # It brings asyncio with it, which a controller of workers and a collection do without.
+        # It imports asyncio, which a controller of workers and a mere collection do not need.
         from pytest_lecturecheck.kernel.launchers.slurm_launcher import SlurmLauncher  # noqa: PLC0415 - see above
 
         return SlurmLauncher(slurm, folder)
     known = ", ".join((*OWN_NAMES, *sorted(others)))
-    msg = f"--lecture-launcher {name!r}: there is no such launcher; expected one of {known}"
+    msg = f"--lecture-launcher {name!r}: unknown launcher; expected one of {known}"
     raise SettingsError(msg)

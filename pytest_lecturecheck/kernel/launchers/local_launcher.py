@@ -1,4 +1,4 @@
-"""Kernels as children of this process."""
+"""Start kernels as child processes of the session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchOrder, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest, ProcessEnd
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
@@ -21,31 +21,31 @@ class LocalLaunch:
     holder: str = ""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
-        self.place: KernelLocation | None = None
+        """Create a launch that has not started."""
+        self.location: KernelLocation | None = None
 
     @staticmethod
     def command(argv: Sequence[str]) -> list[str]:
-        """Give the kernel's own command."""
+        """Return the kernel's own command."""
         return list(argv)
 
     @staticmethod
     def environment(variables: Mapping[str, str]) -> dict[str, str]:
-        """Give the kernel's own environment."""
+        """Return the kernel's own environment."""
         return dict(variables)
 
     def started(self, process: subprocess.Popen[bytes]) -> None:
-        """Take note: the process is the kernel."""
-        self.place = KernelLocation(pid=process.pid)
+        """Record the process, which is the kernel itself."""
+        self.location = KernelLocation(pid=process.pid)
 
     @staticmethod
-    def read(text: str, *, is_end: bool = False) -> str:  # noqa: ARG004 - nothing is held back, and nothing comes late
-        """Give the text: all of it is the kernel's."""
+    def read(text: str, *, is_end: bool = False) -> str:  # noqa: ARG004 - the protocol's signature; nothing is filtered
+        """Return the text unchanged: all of it is the kernel's."""
         return text
 
     @staticmethod
     def refusal() -> str:
-        """Say nothing: a kernel that was started has a place."""
+        """Return an empty string: a local kernel has a location as soon as it is started."""
         return ""
 
     @staticmethod
@@ -56,22 +56,22 @@ class LocalLaunch:
         return ProcessEnd(exit_code=return_code)
 
     async def interrupt(self) -> bool:
-        """Leave it to the caller."""
+        """Leave it to the caller to interrupt the process."""
         return False
 
     async def stop(self) -> None:
-        """Leave it to the caller."""
+        """Leave it to the caller to kill the process."""
 
     async def look(self) -> None:
-        """Ask nobody."""
+        """Do nothing: no scheduler is involved."""
 
     async def facts(self) -> SchedulerFacts | None:
-        """Give nothing: no scheduler is involved."""
+        """Return ``None``: no scheduler is involved."""
         return None
 
 
 class LocalLauncher:
-    """Starts kernels as children of this process."""
+    """Starts kernels as child processes of the session."""
 
     name: str = "local"
     needs_tcp: bool = False
@@ -80,7 +80,7 @@ class LocalLauncher:
     gives_gpu: bool = False
 
     @staticmethod
-    def order(order: LaunchOrder) -> Launch:  # noqa: ARG004 - the port's signature; nothing has to be asked for
+    def prepare(request: LaunchRequest) -> Launch:  # noqa: ARG004 - the protocol's signature; nothing is reserved
         """Prepare the start of one kernel."""
         return LocalLaunch()
 

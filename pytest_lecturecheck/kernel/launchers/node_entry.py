@@ -1,9 +1,9 @@
 """
-What runs first in a step, on the node: it says where it is, then becomes the kernel.
+Entry point of a job step on its node: announce the location, then become the kernel.
 
-Run by path, with the standard library only, as ``python -I at_node.py MARK CONNECTION_FILE PROGRAM ARGUMENT...``. It
-chooses addresses that the session can reach, writes them into the connection file, tells them on stderr in one line
-that starts with MARK (a word that nobody can guess), and replaces itself by the kernel: no shell, no child.
+Run by path, with the standard library only, as ``python -I node_entry.py MARK CONNECTION_FILE PROGRAM ARGUMENT...``. It
+chooses addresses that the session can reach and writes them into the connection file. It announces them on stderr, in
+one line that starts with MARK (a random word), and then replaces itself with the kernel: no shell, no child process.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ANY_PORT = 9
 
 def own_address(peer: str) -> str:
     """
-    Give the address of this machine by which ``peer`` reaches it: the loopback where that is this machine itself.
+    Return the address at which ``peer`` reaches this machine; the loopback address if ``peer`` is this machine.
 
-    Nothing is sent: connecting a datagram socket only chooses the route.
+    Nothing is sent: connecting a datagram socket only selects the route.
     """
     if not peer:
         return "127.0.0.1"
@@ -35,7 +35,7 @@ def own_address(peer: str) -> str:
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """Give ports that nobody has bound at ``address``."""
+    """Return ports at ``address`` that are not bound."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sockets = [socket.socket(family, socket.SOCK_STREAM) for _ in range(count)]
     try:
@@ -47,8 +47,8 @@ def free_ports(address: str, count: int) -> list[int]:
             found.close()
 
 
-def place_connection(path: str, peer: str) -> dict[str, Any]:
-    """Write this machine's address and free ports into a connection file, for its owner only, and give them."""
+def write_connection(path: str, peer: str) -> dict[str, Any]:
+    """Write this machine's address and free ports into a connection file, for its owner only, and return them."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - as few imports as possible
         info = json.load(file)
     address = own_address(peer)
@@ -63,7 +63,7 @@ def place_connection(path: str, peer: str) -> dict[str, Any]:
 
 def process_home() -> str:
     """
-    Name what this process's number is good for: the running system and its space of process numbers.
+    Identify the system and PID namespace in which this process's id is valid.
 
     Linux: the boot's id (random(4)) and the namespace (pid_namespaces(7)); an empty string elsewhere.
     """
@@ -74,22 +74,22 @@ def process_home() -> str:
         return ""
 
 
-def facts(connection: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Give what the session has to know."""
+def announcement(connection: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the announcement for the session."""
     step = f"{environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}"
     return {"pid": os.getpid(), "home": process_home(), "step": step, "connection": dict(connection)}
 
 
 def main(arguments: list[str]) -> None:
-    """Say where this is, then become the kernel."""
+    """Announce the location, then become the kernel."""
     mark, path, *command = arguments
-    connection = place_connection(path, os.environ.get("SLURM_LAUNCH_NODE_IPADDR", ""))
-    sys.stderr.write(f"{mark} {json.dumps(facts(connection, os.environ))}\n")
+    connection = write_connection(path, os.environ.get("SLURM_LAUNCH_NODE_IPADDR", ""))
+    sys.stderr.write(f"{mark} {json.dumps(announcement(connection, os.environ))}\n")
     sys.stderr.flush()
-    # A kernel ends when this process is not its parent any more; the session's is on another machine, perhaps.
+    # ipykernel ends when this process is no longer its parent; the session may be on another machine.
     os.environ["JPY_PARENT_PID"] = str(os.getppid())
     try:
-        os.execvp(command[0], command)  # noqa: S606 - that is the point: the kernel's own command, and no shell
+        os.execvp(command[0], command)  # noqa: S606 - the kernel's own command, without a shell
     except OSError as exc:
         sys.stderr.write(f"{command[0]}: {exc.strerror}\n")
         sys.exit(127)

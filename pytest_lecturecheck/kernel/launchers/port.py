@@ -1,8 +1,8 @@
 """
-The port of launchers: what turns a kernel's command into a process that runs somewhere.
+Protocols of launchers, which turn a kernel's command into a process that runs somewhere.
 
-A launcher that starts kernels through another program (``srun``) gives that program's command; the process that is
-started here is then its *keeper*, which lives as long as the kernel and passes on what it writes to stderr.
+A launcher may start kernels through another program such as ``srun``. The process that is started here is then the
+kernel's *keeper*: it lives as long as the kernel and forwards its stderr.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pytest_lecturecheck.model.settings import GpuNeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchOrder:
+class LaunchRequest:
     """
-    One kernel to be started.
+    A request to start one kernel.
 
     Attributes:
-        lecture: the lecture's name, for people; never an argument of a shell.
+        lecture: the lecture's name, for display; it must never reach a shell.
         token: the run's token, which every process of the kernel must carry in its environment under
             ``LECTURECHECK_RUN``.
-        memory_bytes: memory that the lecture is to have, or ``None`` where nothing says so.
-        gpu: what the lecture says about GPUs.
+        memory_bytes: memory to reserve for the lecture, or ``None`` if unknown.
+        gpu: the lecture's need of a GPU, or ``None`` if it states none.
         connection_file: the kernel's connection file.
         cwd: the kernel's folder.
     """
@@ -43,19 +43,19 @@ class LaunchOrder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLocation:
     """
-    Where a kernel has come to run.
+    Where a kernel runs.
 
     Attributes:
-        pid: process id of the kernel, on its own machine.
-        is_here: whether that process is one of this machine's, which can be measured and signalled.
-        connection: what its connection file says now, where the launcher has chosen other addresses; else empty.
-        step: the scheduler's name of it, or an empty string.
+        pid: process id of the kernel on its own machine.
+        is_here: whether the process is on this machine and can be measured and signalled.
+        connection: contents of its connection file, if the launcher has changed the addresses.
+        job_step: the scheduler's id of the job step, or an empty string.
     """
 
     pid: int
     is_here: bool = True
     connection: Mapping[str, Any] | None = None
-    step: str = ""
+    job_step: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,9 @@ class ProcessEnd:
     How a kernel's process ended.
 
     Attributes:
-        exit_code: its exit status, or ``None`` after an end by a signal.
+        exit_code: its exit status, or ``None`` if a signal ended it.
         signal: the signal's number, or ``None``.
-        text: what is to be said instead of either, or an empty string.
+        text: an explanation that replaces both in messages, or an empty string.
     """
 
     exit_code: int | None = None
@@ -76,47 +76,47 @@ class ProcessEnd:
 
 class Launch(Protocol):
     """
-    One kernel, from the order to its end.
+    The launch of one kernel, from the request to its end.
 
     Attributes:
-        place: where it runs; ``None`` while it is waited for.
-        memory_bytes: memory that the launcher holds it to, or ``None`` where it holds it to none.
-        holder: what holds it to that ("Slurm"), or an empty string.
+        location: where it runs; ``None`` while that is not known.
+        memory_bytes: memory limit that the launcher enforces, or ``None``.
+        holder: who enforces that limit ("Slurm"), or an empty string.
     """
 
-    place: KernelLocation | None
+    location: KernelLocation | None
     memory_bytes: int | None
     holder: str
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Give the command to be started here."""
+        """Return the command to start here."""
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Give the environment of that command."""
+        """Return the environment of that command."""
 
     def started(self, process: subprocess.Popen[bytes]) -> None:
-        """Take note of the process that was started here."""
+        """Record the process that was started here."""
 
     def read(self, text: str, *, is_end: bool = False) -> str:
-        """Take what came on stderr, keep what the launcher itself says, and give the kernel's own words."""
+        """Split text from stderr: keep the launcher's own messages and return the kernel's."""
 
     def refusal(self) -> str:
-        """Say why the kernel never started, for people, when the process here has ended without a place."""
+        """Explain why the kernel never started, after the process here has ended without a location."""
 
     def end(self, return_code: int) -> ProcessEnd:
-        """Say how the kernel ended, given how the process here did."""
+        """Return how the kernel ended, given the return code of the process here."""
 
     async def interrupt(self) -> bool:
-        """Send the kernel SIGINT; ``False`` leaves that to the caller, who signals the process group here."""
+        """Send SIGINT to the kernel; return False to let the caller signal the process group here."""
 
     async def stop(self) -> None:
-        """End a kernel and its keeper in order; the caller then kills whatever is left here. Safe to call twice."""
+        """End the kernel and its keeper; the caller then kills whatever is left here. Safe to call twice."""
 
     async def look(self) -> None:
-        """Ask the scheduler about the kernel while it still runs."""
+        """Query the scheduler about the kernel while it still runs."""
 
     async def facts(self) -> SchedulerFacts | None:
-        """Give what the scheduler says when all has ended; ``None`` where there is no scheduler."""
+        """Return the scheduler's facts after the end, or ``None`` if there is no scheduler."""
 
 
 class Launcher(Protocol):
@@ -125,9 +125,9 @@ class Launcher(Protocol):
 
     Attributes:
         name: its name in ``--lecture-launcher``.
-        needs_tcp: whether kernels may run where no ipc socket reaches.
-        folder: folder that kernels and this session share, for connection files; ``None`` for the temporary one.
-        admits: whether it has kernels wait until there is room for them, so that no lease is needed.
+        needs_tcp: whether kernels may run where ipc sockets do not reach.
+        folder: folder for connection files that kernels and this session share; ``None`` for a temporary one.
+        admits: whether it queues kernels until there is room for them, so that no lease is needed.
         gives_gpu: whether lectures that need a GPU get one although this machine has none.
     """
 
@@ -137,5 +137,5 @@ class Launcher(Protocol):
     admits: bool
     gives_gpu: bool
 
-    def order(self, order: LaunchOrder) -> Launch:
-        """Prepare the start of one kernel; starts nothing."""
+    def prepare(self, request: LaunchRequest) -> Launch:
+        """Prepare the start of one kernel without starting it."""

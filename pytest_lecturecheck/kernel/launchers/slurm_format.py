@@ -1,4 +1,4 @@
-"""The words of Slurm: the command of a step, and what ``srun``, ``sacct`` and ``sstat`` print. Pure."""
+"""Build the options of ``srun`` and parse the output of ``srun``, ``sacct`` and ``sstat``. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings, job_name, mebibytes
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.kernel.launchers.port import LaunchOrder, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import LaunchRequest, ProcessEnd
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.units import KIB
 
@@ -22,7 +22,7 @@ _STEP_END: Final = re.compile(
     r"slurmstepd\S*: error: \*\*\* STEP (?P<step>\S+) ON \S+ CANCELLED AT \S+(?P<why>.*) \*\*\*"
 )
 _OVER: Final = re.compile(r"slurmstepd\S*: error: StepId=(?P<step>\S+) exceeded memory limit .*, being killed")
-"""Said where memory is polled and not confined by a cgroup (JobAcctGatherParams=OverMemoryKill)."""
+"""Printed if Slurm polls memory instead of using a cgroup (JobAcctGatherParams=OverMemoryKill)."""
 _UNABLE: Final = re.compile(r"srun: (?:error|fatal): (?P<text>.+)")
 _SIGNAL_BASE: Final = 128
 _SIGKILL: Final = 9
@@ -38,33 +38,33 @@ FAILED: Final = "FAILED"
 COMPLETED: Final = "COMPLETED"
 
 
-def step_options(order: LaunchOrder, settings: SlurmSettings, memory_bytes: int) -> list[str]:
+def step_options(request: LaunchRequest, settings: SlurmSettings, memory_bytes: int) -> list[str]:
     """
-    Give the options of ``srun`` for one kernel.
+    Return the options of ``srun`` for one kernel.
 
-    Output is labelled, so that what Slurm says can be told from what the kernel writes. The run's token goes to the
-    step only: nothing that looks for the run's processes must find ``srun``. Generic resources are always stated,
-    because a step without a word takes all of its allocation.
+    Output is labelled to distinguish Slurm's messages from the kernel's. Only the job step gets the run's token,
+    because a search for the run's processes must not find ``srun``. Generic resources are always stated, because a step
+    that states none takes all of its allocation.
     """
     return [
         *("--exact", "--nodes=1", "--ntasks=1", f"--cpus-per-task={settings.cpus}"),
         f"--mem={mebibytes(memory_bytes)}M",
-        f"--job-name={job_name(order.lecture)}",
-        f"--gres={settings.gres_of(order.gpu) or 'none'}",
+        f"--job-name={job_name(request.lecture)}",
+        f"--gres={settings.gres_of(request.gpu) or 'none'}",
         *([f"--time={settings.time}"] if settings.time else []),
         *("--quiet", "--label", "--input=none", "--mpi=none"),
-        f"--export=ALL,{RUN_TOKEN_VARIABLE}={order.token}",
-        f"--chdir={order.cwd}",
+        f"--export=ALL,{RUN_TOKEN_VARIABLE}={request.token}",
+        f"--chdir={request.cwd}",
         *settings.extra,
     ]
 
 
 def check_allocation(environment: Mapping[str, str], srun: str | None, settings: SlurmSettings) -> str:
     """
-    Give the number of the allocation that this session runs in.
+    Return the job id of the allocation in which this session runs.
 
     Raises:
-        SettingsError: ``srun`` is missing, or this is no allocation; it says how to get one.
+        SettingsError: ``srun`` is missing, or there is no allocation; the message shows how to get one.
     """
     if srun is None:
         msg = "--lecture-launcher slurm: srun is not on the path; Slurm's client commands are needed where pytest runs"
@@ -84,7 +84,7 @@ def check_allocation(environment: Mapping[str, str], srun: str | None, settings:
 
 
 def default_step_bytes(environment: Mapping[str, str], settings: SlurmSettings) -> int | None:
-    """Give the memory of a step of which nothing is known: the settings', or its cores' part of the allocation."""
+    """Return the memory of a step with unknown needs: the setting, or its cores' share of the allocation."""
     if settings.mem_default_bytes is not None:
         return settings.mem_default_bytes
     per_cpu, per_node, cpus = (
@@ -104,26 +104,26 @@ def _number(text: str | None) -> int | None:
 
 class JobStepText:
     """
-    The labelled output of ``srun``, taken apart.
+    Splits the labelled output of ``srun``.
 
     Args:
-        mark: the word with which the first program in the step begins its line.
+        mark: the word that begins the announcement of :mod:`.node_entry`.
 
     Attributes:
-        said: what ``srun`` itself said, line by line; the first and the last ones.
-        announced: what the first program in the step said, once it has.
-        cancelled: the lines with which the step's daemon says why it ended the step; the last ones.
+        srun_lines: messages of ``srun`` itself; the first and the last ones.
+        announced: the announcement, once it has arrived.
+        cancelled: lines in which the step's daemon explains why it ended the step; the last ones.
     """
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
         self._rest = ""
-        self.said: list[str] = []
+        self.srun_lines: list[str] = []
         self.announced: Mapping[str, Any] | None = None
         self.cancelled: list[str] = []
 
     def feed(self, text: str, *, is_end: bool = False) -> str:
-        """Take some output; give what the kernel wrote of it, in whole lines."""
+        """Add output; return the complete lines of it that the kernel wrote."""
         lines = (self._rest + text).split("\n")
         self._rest = "" if is_end else lines.pop()
         if len(self._rest) > _LONGEST_LINE:
@@ -135,11 +135,11 @@ class JobStepText:
 
     def _take(self, line: str) -> str:
         if not line.startswith(_LABEL):
-            # The label of an empty line may come without its space.
+            # The label of an empty line may lack its space.
             if line.strip() in {"", _LABEL.strip()}:
                 return "\n"
-            del self.said[_LINES_KEPT - 1 : len(self.said) - _LINES_KEPT]
-            self.said.append(line)
+            del self.srun_lines[_LINES_KEPT - 1 : len(self.srun_lines) - _LINES_KEPT]
+            self.srun_lines.append(line)
             return ""
         own = line.removeprefix(_LABEL)
         if self.announced is None and own.startswith(f"{self._mark} "):
@@ -161,10 +161,10 @@ def _parse_announcement(text: str) -> Mapping[str, Any]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStepEnd:
     """
-    How a step ended, by what ``srun`` said and returned.
+    How a job step ended, according to ``srun``.
 
     Attributes:
-        state: in the words of Slurm's accounting.
+        state: a state of Slurm's accounting.
         process: how the kernel's process ended.
     """
 
@@ -172,19 +172,19 @@ class JobStepEnd:
     process: ProcessEnd
 
 
-def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], step: str) -> JobStepEnd:
+def read_end(return_code: int, srun_lines: Sequence[str], cancelled: Sequence[str], step: str) -> JobStepEnd:
     """
-    Read the end of a step.
+    Determine how a job step ended.
 
-    ``srun`` reports a task that was ended by a signal as 128 more, and names the signal; a task that was killed for
-    memory as 1 with the words "Out Of Memory", also where only a child of the kernel was; a failed node as 0.
+    ``srun`` returns 128 plus the number of a signal that ended the task, and names the signal. It returns 1 and prints
+    "Out Of Memory" if the task or only a child of it was killed for memory. It returns 0 for a failed node.
     """
     if return_code < 0:
-        # srun itself was killed; what became of the kernel is not known.
+        # srun itself was killed; the fate of the kernel is unknown.
         return JobStepEnd(state=CANCELLED, process=ProcessEnd(signal=-return_code))
-    if any(_NODE_FAILURE.fullmatch(line) for line in said):
+    if any(_NODE_FAILURE.fullmatch(line) for line in srun_lines):
         return JobStepEnd(state=NODE_FAIL, process=ProcessEnd(signal=_SIGKILL, text="the kernel's node failed"))
-    what = next((match["what"] for line in reversed(said) if (match := _TASK.fullmatch(line))), "")
+    what = next((match["what"] for line in reversed(srun_lines) if (match := _TASK.fullmatch(line))), "")
     is_over = any((match := _OVER.fullmatch(line)) and match["step"] == step for line in cancelled)
     if "out of memory" in what.lower() or (is_over and what):
         text = "Slurm counted a kill for memory in the kernel's step, of the kernel or of a child of it"
@@ -202,44 +202,49 @@ def read_end(return_code: int, said: Sequence[str], cancelled: Sequence[str], st
     return JobStepEnd(state=FAILED if return_code else COMPLETED, process=process)
 
 
-def refusal_text(said: Sequence[str], return_code: int | None, *, memory_bytes: int, settings: SlurmSettings) -> str:
-    """Say why a step was not made."""
-    why = next((match["text"] for line in said if (match := _UNABLE.fullmatch(line))), f"srun ended with {return_code}")
+def refusal_text(
+    srun_lines: Sequence[str], return_code: int | None, *, memory_bytes: int, settings: SlurmSettings
+) -> str:
+    """Explain why Slurm created no job step."""
+    why = next(
+        (match["text"] for line in srun_lines if (match := _UNABLE.fullmatch(line))), f"srun ended with {return_code}"
+    )
     asked = f"--mem={mebibytes(memory_bytes)}M --cpus-per-task={settings.cpus}"
     return (
-        f"Slurm made no step for the kernel: {why}; it was asked for {asked}. Get an allocation that holds it "
-        f"(salloc --mem=...), or give the lecture less (its budget, --lecture-memory-cap SIZE, [slurm] mem-default)"
+        f"Slurm created no job step for the kernel: {why} (requested: {asked}). Get an allocation that holds it "
+        "(salloc --mem=...), or give the lecture less memory (its budget, --lecture-memory-cap SIZE, [slurm] "
+        "mem-default)"
     )
 
 
 def parse_sacct(text: str, step: str) -> Mapping[str, str] | None:
     """
-    Read the row of a step in ``sacct --parsable2 --noheader --format=JobID,State,ExitCode,MaxRSS``.
+    Parse the row of a step in ``sacct --parsable2 --noheader --format=JobID,State,ExitCode,MaxRSS``.
 
     Returns:
-        ``state``, ``exit`` and ``max_rss``, or ``None`` where the step is not there or has not ended yet.
+        ``state``, ``exit`` and ``max_rss``, or ``None`` if the step is not listed or has not ended yet.
     """
     for line in text.splitlines():
         fields = line.split("|")
         if len(fields) == 4 and fields[0] == step:  # noqa: PLR2004 - the columns asked for
-            # "CANCELLED by 1000"
+            # For example "CANCELLED by 1000".
             state = fields[1].split(" ")[0].rstrip("+")
             return None if state in _UNFINISHED else {"state": state, "exit": fields[2], "max_rss": fields[3]}
     return None
 
 
-def settle_state(said: str, accounted: str) -> str:
+def choose_state(reported: str, accounted: str) -> str:
     """
-    Choose between what ``srun`` said of a step's end and what ``sacct`` does.
+    Choose between the states of a step according to ``srun`` and to ``sacct``.
 
-    The accounting is believed, except where it says "cancelled": ``srun`` ends a step whose task was ended by a signal
-    of its own (an abort, say), and the accounting calls that cancelled as well.
+    The accounting wins unless it says "cancelled". If a signal ended the task (an abort, for example), ``srun`` ends
+    the step, and the accounting calls that cancelled as well.
     """
-    return said if said and accounted == CANCELLED else accounted
+    return reported if reported and accounted == CANCELLED else accounted
 
 
 def parse_sstat(text: str, step: str) -> int | None:
-    """Read the highest resident size in ``sstat --parsable2 --noheader --format=JobID,MaxRSS``, in bytes."""
+    """Parse the highest resident size in ``sstat --parsable2 --noheader --format=JobID,MaxRSS``, in bytes."""
     for line in text.splitlines():
         name, _, size = line.partition("|")
         if name == step:
@@ -248,7 +253,7 @@ def parse_sstat(text: str, step: str) -> int | None:
 
 
 def parse_memory(text: str) -> int | None:
-    """Read a size as Slurm's accounting prints it (``1234K``, ``1.50M``), in bytes; ``None`` where it says nothing."""
+    """Parse a size of Slurm's accounting (``1234K``, ``1.50M``) into bytes; ``None`` if it is empty or malformed."""
     match = re.fullmatch(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[KMGTP]?)", text.strip())
     if match is None:
         return None

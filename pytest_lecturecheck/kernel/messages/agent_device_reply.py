@@ -1,4 +1,4 @@
-"""The agent's words about GPUs and the compiler, as far as they are what the agent says."""
+"""Check the part of the agent's payload that is about GPUs and the compiler."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _ERROR_CHARS: Final = 300
 _MOST_BYTES: Final = 2**60
 _MOST_SECONDS: Final = 1e9
 _MOST_COMPILE_SECONDS: Final = 1e7
-"""Four months. A lecture's sum and the limit made of it must stay below the longest time that a budget file holds."""
+"""Four months. A lecture's sum and the limit derived from it must stay below the longest time of a budget file."""
 
 
-def clean_allocators(words: object) -> tuple[AllocatorUsage, ...]:
-    """Keep the figures of the known libraries; one that is no size is left out of its entry, or with its entry."""
-    if not isinstance(words, list):
+def clean_allocators(payload: object) -> tuple[AllocatorUsage, ...]:
+    """Return the usage that known libraries reported; values that are no size are dropped."""
+    if not isinstance(payload, list):
         return ()
-    figures = (_allocator(entry) for entry in words[:_DEVICES] if isinstance(entry, dict))
-    return tuple(found for found in figures if found is not None)
+    entries = (_allocator(entry) for entry in payload[:_DEVICES] if isinstance(entry, dict))
+    return tuple(found for found in entries if found is not None)
 
 
 def _allocator(entry: Mapping[object, object]) -> AllocatorUsage | None:
@@ -41,23 +41,23 @@ def _allocator(entry: Mapping[object, object]) -> AllocatorUsage | None:
     )
 
 
-def clean_compilation(words: object) -> CompileTimes | str | None:
-    """Keep what the compiler took; a text says why that is not known, ``None`` that JAX was not imported."""
-    if not isinstance(words, dict):
+def clean_compilation(payload: object) -> CompileTimes | str | None:
+    """Return the compile times, a text that explains why there are none, or ``None`` if JAX was not imported."""
+    if not isinstance(payload, dict):
         return None
-    if error := clean_text(words.get("error"), _ERROR_CHARS):
+    if error := clean_text(payload.get("error"), _ERROR_CHARS):
         return error
-    seconds = _compile_seconds(words.get("seconds"))
+    seconds = _compile_seconds(payload.get("seconds"))
     if seconds is None:
         return None
     return CompileTimes(
         seconds=seconds,
-        tracing_seconds=_compile_seconds(words.get("tracing_seconds")) or 0.0,
-        lowering_seconds=_compile_seconds(words.get("lowering_seconds")) or 0.0,
-        backend_seconds=_compile_seconds(words.get("backend_seconds")) or 0.0,
-        count=_size(words.get("count")) or 0,
-        cache_hits=_size(words.get("cache_hits")) or 0,
-        cache_misses=_size(words.get("cache_misses")) or 0,
+        tracing_seconds=_compile_seconds(payload.get("tracing_seconds")) or 0.0,
+        lowering_seconds=_compile_seconds(payload.get("lowering_seconds")) or 0.0,
+        backend_seconds=_compile_seconds(payload.get("backend_seconds")) or 0.0,
+        count=_size(payload.get("count")) or 0,
+        cache_hits=_size(payload.get("cache_hits")) or 0,
+        cache_misses=_size(payload.get("cache_misses")) or 0,
     )
 
 
@@ -66,16 +66,16 @@ def _compile_seconds(value: object) -> float | None:
     return seconds if seconds is not None and seconds <= _MOST_COMPILE_SECONDS else None
 
 
-def clean_errors(words: object) -> dict[str, str]:
-    """Keep, for each known library, why its allocator could not be asked."""
-    if not isinstance(words, dict):
+def clean_errors(payload: object) -> dict[str, str]:
+    """Return, for each known library, why its allocator could not be queried."""
+    if not isinstance(payload, dict):
         return {}
-    return {name: clean_text(words[name], _ERROR_CHARS) or "no reason given" for name in LIBRARIES if name in words}
+    return {name: clean_text(payload[name], _ERROR_CHARS) or "no reason given" for name in LIBRARIES if name in payload}
 
 
 def clean_seconds(value: object) -> float | None:
-    """Give ``value`` where it is a time in seconds."""
-    # The comparison comes first: NaN fails it, and a whole number without end has no float.
+    """Return ``value`` if it is a time in seconds, else ``None``."""
+    # Compare before converting: NaN fails the comparison, and a huge whole number has no float.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_SECONDS:
         return None
     return float(value)
@@ -88,7 +88,7 @@ def _size(value: object) -> int | None:
 
 
 def clean_text(value: object, longest: int) -> str:
-    """Give ``value`` where it is a text, in one line, cut, without control characters."""
+    """Return ``value`` as one line of at most ``longest`` characters without control characters; empty if no text."""
     if not isinstance(value, str):
         return ""
     return " ".join("".join(char if char.isprintable() else " " for char in value[:longest]).split())

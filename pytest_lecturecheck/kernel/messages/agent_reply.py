@@ -1,4 +1,4 @@
-"""The agent's words, as far as they are what the agent says: a lecture can put anything there."""
+"""Check the agent's payload in a reply. A lecture can put anything there, so only what has the right shape is kept."""
 
 from __future__ import annotations
 
@@ -20,44 +20,45 @@ _PACKAGES: Final = 2_000
 _BLAS_LINES: Final = 20
 
 
-def clean_words(words: object) -> dict[str, Any]:
+def clean_payload(payload: object) -> dict[str, Any]:
     """
-    Keep of a reply's metadata what has the shape that the agent gives it.
+    Return the entries of the agent's payload that have the expected shape; drop all others.
 
     Returns:
         ``shell_lines``: pairs of command and exit code; ``threads``: pairs of name and request; ``breakpoints`` and
         ``error_line``: whole numbers; ``exit_asked`` and ``stack_taken``: true; ``software``: ``python``, ``packages``
         and ``blas``; ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``:
-        figures; ``compilation``: figures, or why there are none; ``allocator_errors``: texts by library.
+        usage of each allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by
+        library.
     """
-    if not isinstance(words, dict):
+    if not isinstance(payload, dict):
         return {}
-    clean: dict[str, Any] = {name: words[name] for name in _COUNTS if _is_whole(words.get(name))}
+    clean: dict[str, Any] = {name: payload[name] for name in _COUNTS if _is_whole(payload.get(name))}
     for name in ("shell_lines", "threads"):
-        found = words.get(name)
+        found = payload.get(name)
         if isinstance(found, list):
             clean[name] = [(pair[0], pair[1]) for pair in found if _is_pair(pair)]
-    clean.update({name: True for name in ("exit_asked", "stack_taken") if words.get(name) is True})
-    if isinstance(software := words.get("software"), dict):
+    clean.update({name: True for name in ("exit_asked", "stack_taken") if payload.get(name) is True})
+    if isinstance(software := payload.get("software"), dict):
         clean["software"] = _software(software)
     parsed = {
-        "stack_offer": clean_offer(words.get("stack_offer")),
-        "allocators": clean_allocators(words.get("allocators")),
-        "compilation": clean_compilation(words.get("compile")),
-        "allocator_errors": clean_errors(words.get("allocator_errors")),
+        "stack_offer": clean_offer(payload.get("stack_offer")),
+        "allocators": clean_allocators(payload.get("allocators")),
+        "compilation": clean_compilation(payload.get("compile")),
+        "allocator_errors": clean_errors(payload.get("allocator_errors")),
     }
     clean.update({name: value for name, value in parsed.items() if value})
     return clean
 
 
-def _software(said: dict[Any, Any]) -> dict[str, Any]:
-    # It goes into budget files, which people read.
-    packages, blas = said.get("packages"), said.get("blas")
+def _software(sent: dict[Any, Any]) -> dict[str, Any]:
+    # This goes into budget files, which people read.
+    packages, blas = sent.get("packages"), sent.get("blas")
     found = packages.items() if isinstance(packages, dict) else ()
     kept = ((clean_text(name, _SOFTWARE_CHARS), clean_text(version, _SOFTWARE_CHARS)) for name, version in found)
     lines = (clean_text(line, _SOFTWARE_CHARS) for line in (blas if isinstance(blas, list) else ()))
     return {
-        "python": clean_text(said.get("python"), _SOFTWARE_CHARS),
+        "python": clean_text(sent.get("python"), _SOFTWARE_CHARS),
         "packages": dict(islice(((name, version) for name, version in kept if name and version), _PACKAGES)),
         "blas": list(islice(filter(None, lines), _BLAS_LINES)),
     }

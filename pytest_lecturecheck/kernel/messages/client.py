@@ -1,9 +1,8 @@
 """
-nbclient's message handling with a poll loop of its own.
+Execute cells with nbclient's message handling and our own rules for when a cell has ended.
 
-nbclient decides what a message means for a cell (outputs, display ids, widgets). When a cell has ended is decided
-here: by the reply and the idle status together, by a limit, or by the end of the process; hooks of nbclient miss
-timeouts and deaths.
+nbclient decides what a message means for a cell (outputs, display ids, widgets). A cell ends with reply and idle
+status, at a time limit, or with the process; nbclient's hooks miss timeouts and deaths.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nbclient.exceptions import CellExecutionComplete
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent.core import KEY
-from pytest_lecturecheck.kernel.messages.agent_reply import clean_words
+from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload
 from pytest_lecturecheck.kernel.messages.reported_values_reader import ReportedValuesReader
 from pytest_lecturecheck.kernel.messages.wire import Mailbox
 from pytest_lecturecheck.kernel.process.launch import Kernel
@@ -29,48 +28,48 @@ from pytest_lecturecheck.kernel.process.quiet import HarmlessLog
 
 _SOCKET_SECONDS: Final = 0.004
 _NUDGE_SECONDS: Final = 0.25
-"""How long an iopub status may be missing after its reply before the kernel is asked again."""
+"""Wait this long for the iopub status of the first reply before asking again."""
 _IDLE_SILENCE_SECONDS: Final = 10.0
-"""How long iopub may be silent between a cell's reply and its idle status before the rest of the output is given up."""
+"""Silence on iopub between reply and idle status after which the rest of the output is given up."""
 _LATE_OUTPUT_SECONDS: Final = 120.0
-"""How long output may go on after a cell's reply before its end is given up."""
+"""Time after a cell's reply during which its output may continue."""
 _KEPT_OUTPUT_BYTES: Final = 8 * 1024 * 1024
-"""Rich output kept for one lecture; what comes after is counted, not kept."""
+"""Rich output kept for one lecture; the rest is only counted."""
 
 
 @dataclass(slots=True)
 class Reply:
     """
-    What a kernel answered to one request.
+    A kernel's answer to one request.
 
     Attributes:
         status: "ok", "error" or "aborted"; empty while there is no answer.
         content: content of the reply.
-        words: the agent's words about this request.
+        payload: the agent's payload, checked.
         idle_seen: whether the end of the output arrived.
     """
 
     status: str = ""
     content: dict[str, Any] = field(default_factory=dict)
-    words: dict[str, Any] = field(default_factory=dict)
+    payload: dict[str, Any] = field(default_factory=dict)
     idle_seen: bool = False
 
 
 class Request:
     """
-    One request under way.
+    A request in progress.
 
     Attributes:
         msg_id: id of the request's message.
         cell: the notebook's cell that takes the outputs, or ``None`` for silent requests.
         index: the cell's position in the notebook.
-        reply: what has come back so far.
-        done: has a result once both reply and idle status are there.
+        reply: what has arrived so far.
+        done: resolves once reply and idle status have both arrived.
         message_count: output messages so far.
     """
 
     def __init__(self, msg_id: str, cell: Any, index: int) -> None:
-        """Start without an answer."""
+        """Create a request without an answer."""
         self.msg_id = msg_id
         self.cell = cell
         self.index = index
@@ -79,7 +78,7 @@ class Request:
         self.message_count = 0
 
     def settle(self) -> None:
-        """Note the end, if both parts of it are there."""
+        """Mark the request as done if reply and idle status have both arrived."""
         if self.reply.status and self.reply.idle_seen and not self.done.done():
             self.done.set_result(None)
 
@@ -92,7 +91,7 @@ class LectureClient(NotebookClient):
         document: the notebook; its cells receive outputs, so hand over a copy.
         kernel: the started kernel.
         keep_outputs: keep every output whole (for a book's cache); otherwise text is bounded and rich output is dropped
-            once a lecture has produced a lot of it.
+            once a lecture has produced too much of it.
     """
 
     def __init__(self, document: Any, kernel: Kernel, *, keep_outputs: bool = False) -> None:
@@ -100,13 +99,13 @@ class LectureClient(NotebookClient):
         super().__init__(document, km=kernel.manager, record_timing=False, store_widget_state=keep_outputs)
         self.log = HarmlessLog()
         if not keep_outputs:
-            # nbclient's output widgets write into the stored state of a widget, which is there only where it is stored.
+            # nbclient's output widgets write into this mapping, but nbclient creates it only if it stores widget state.
             self.widget_state = collections.defaultdict(dict)
         self.kernel = kernel
         self.keep_outputs = keep_outputs
         self.text = BoundedText()
         self.errors: list[Any] = []
-        self.figures = ReportedValuesReader()
+        self.reported_values = ReportedValuesReader()
         self._kept_bytes = 0
         self.dropped_output_count = 0
         self._request: Request | None = None
@@ -117,7 +116,7 @@ class LectureClient(NotebookClient):
 
     async def connect(self, timeout_seconds: float) -> None:
         """
-        Open the channels and wait until the kernel answers and its output channel is live.
+        Open the channels and wait until the kernel answers on both of them.
 
         Raises:
             TimeoutError: the kernel did not answer within ``timeout_seconds``.
@@ -132,8 +131,8 @@ class LectureClient(NotebookClient):
         """
         Wait until the kernel has bound its ipc sockets.
 
-        A socket that is connected before it is bound tries again and again on zmq's thread, at the price of a tenth of
-        a kernel's start; and its subscription may come too late for the first answer's end.
+        zmq retries a connection to an unbound socket in steps that cost a tenth of a kernel's start. The subscription
+        may then also miss the end of the first answer.
         """
         if self._channels.transport != "ipc":
             return
@@ -145,7 +144,7 @@ class LectureClient(NotebookClient):
             await asyncio.sleep(_SOCKET_SECONDS)
 
     async def _open(self) -> None:
-        # The heartbeat thread tells nothing that the process's end does not tell sooner.
+        # No heartbeat: the end of the process is noticed sooner.
         self._channels.start_channels(stdin=False, hb=False, control=False)
         session = self._channels.session
         shell = Mailbox(self._channels.shell_channel.socket, session, self._take_reply)
@@ -159,7 +158,7 @@ class LectureClient(NotebookClient):
                 if self.kernel.provisioner.ended.done():
                     msg = "the kernel ended before it was ready"
                     raise KernelStartError(msg)
-            # The subscription may be younger than the answer; then its idle status is lost and is asked for again.
+            # The subscription may be younger than the answer; then its idle status is lost and we ask again.
             if await self._wait(request, _NUDGE_SECONDS):
                 return
 
@@ -178,7 +177,7 @@ class LectureClient(NotebookClient):
         if request is None or message["parent_header"].get("msg_id") != request.msg_id:
             return
         request.reply.content = message["content"]
-        request.reply.words = clean_words(message.get("metadata", {}).get(KEY))
+        request.reply.payload = clean_payload(message.get("metadata", {}).get(KEY))
         request.reply.status = str(message["content"].get("status") or "missing")
         request.settle()
 
@@ -190,14 +189,14 @@ class LectureClient(NotebookClient):
         try:
             if request.cell is None:
                 if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                    raise CellExecutionComplete  # noqa: TRY301 - the word nbclient uses for it
+                    raise CellExecutionComplete  # noqa: TRY301 - nbclient's own signal for the end of a cell
             else:
-                self.figures.take(message)
+                self.reported_values.take(message)
                 self.process_message(message, request.cell, request.index)
         except CellExecutionComplete:
             request.reply.idle_seen = True
             request.settle()
-        except Exception as exc:  # noqa: BLE001 - a malformed message must not end the reader for good
+        except Exception as exc:  # noqa: BLE001 - a malformed message must not stop the reader
             self.log.warning("message of type %r could not be handled: %r", message.get("msg_type"), exc)
 
     def _begin(self, msg_id: str, cell: Any, index: int) -> Request:
@@ -206,7 +205,7 @@ class LectureClient(NotebookClient):
         return self._request
 
     async def _wait(self, request: Request, seconds: float | None) -> bool:
-        """Wait until the request has ended, the process has, or ``seconds`` are over; tell whether the request has."""
+        """Wait for the request, the end of the process or ``seconds``; return True if the request has ended."""
         waited = {request.done, self.kernel.provisioner.ended}
         await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return request.done.done()
@@ -214,7 +213,7 @@ class LectureClient(NotebookClient):
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def ask(self, code: str, timeout_seconds: float) -> Reply | None:
-        """Run ``code`` silently, outside the lecture's history; ``None`` where no answer came in time."""
+        """Run ``code`` silently, outside the lecture's history; return ``None`` if no answer arrives in time."""
         request = self._begin(
             self._channels.execute(code, silent=True, store_history=False, stop_on_error=False), None, -1
         )
@@ -222,7 +221,7 @@ class LectureClient(NotebookClient):
         return request.reply if request.reply.status else None
 
     def send(self, code: str) -> None:
-        """Send ``code`` silently without waiting for anything."""
+        """Send ``code`` silently and do not wait for an answer."""
         self._channels.execute(code, silent=True, store_history=False, stop_on_error=False)
         self._mailboxes[0].look()
 
@@ -232,7 +231,7 @@ class LectureClient(NotebookClient):
         self.clear_before_next_output = False
         self.text.clear()
         self.errors = []
-        # The runner decides what happens after an error; an aborted queue would swallow the agent's requests as well.
+        # The runner decides what happens after an error; stop_on_error would also abort the agent's requests.
         return self._begin(self._channels.execute(cell.source, store_history=True, stop_on_error=False), cell, index)
 
     async def wait_cell(self, request: Request, seconds: float | None) -> bool:
@@ -248,7 +247,7 @@ class LectureClient(NotebookClient):
         while True:
             left = None if deadline is None else deadline - loop.time()
             if request.reply.status:
-                # Answered: only the rest of the output is missing. It may be long, so only silence ends the wait.
+                # Only the rest of the output is missing. It may be long, so only silence ends the wait.
                 seen, answered_at = request.message_count, answered_at or loop.time()
                 if await self._wait(request, _IDLE_SILENCE_SECONDS):
                     return True
@@ -258,8 +257,8 @@ class LectureClient(NotebookClient):
             elif left is not None and left <= 0:
                 return False
             else:
-                step = min(left if left is not None else _IDLE_SILENCE_SECONDS, _IDLE_SILENCE_SECONDS)
-                if await self._wait(request, step):
+                wait_seconds = min(left if left is not None else _IDLE_SILENCE_SECONDS, _IDLE_SILENCE_SECONDS)
+                if await self._wait(request, wait_seconds):
                     return True
                 if self.kernel.provisioner.ended.done() and not request.reply.status:
                     return False
@@ -267,7 +266,7 @@ class LectureClient(NotebookClient):
     # -- outputs ------------------------------------------------------------------------------------------------------
 
     def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
-        """Keep what is needed of one output message, within bounds."""
+        """Handle one output message and keep what is needed of it, within bounds."""
         msg_type, content = msg["msg_type"], msg["content"]
         if msg_type == "stream":
             self.text.append(content.get("text", ""))
@@ -284,16 +283,16 @@ class LectureClient(NotebookClient):
         return super().output(outs, msg, display_id, cell_index)
 
     def clear_output(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
-        """Clear the cell's outputs, and with them the text that was kept."""
+        """Clear the cell's outputs and the text kept of them."""
         super().clear_output(outs, msg, cell_index)
         self.text.clear()
 
 
 class _WidgetChannel:
     """
-    What nbclient's output widgets use to answer the kernel while a cell runs.
+    The channel that nbclient's output widgets use to answer the kernel while a cell runs.
 
-    jupyter_client sends past the mailbox, and would wait for room in the queue of a kernel that does not read.
+    jupyter_client's own would bypass the mailbox and block while the kernel's queue is full.
     """
 
     def __init__(self, session: Any, mailbox: Mailbox) -> None:

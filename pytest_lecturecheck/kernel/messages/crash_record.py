@@ -25,7 +25,7 @@ class CrashRecord:
 
     Attributes:
         request: number of the request that ran, or had just ended.
-        allocators: the allocators' figures.
+        allocators: usage reported by the allocators.
         compilation: what the compiler had finished in that request, or ``None`` where JAX was not imported.
         open_since: when a span began that had not ended (monotonic clock of this machine), or ``None``.
         seconds_before: what the compiler had taken in the request when that span began.
@@ -56,17 +56,17 @@ class CrashRecord:
         return replace(self.compilation, seconds=seconds, unfinished_seconds=unfinished)
 
 
-def read_last_words(path: Path) -> CrashRecord | None:
-    """Read the file of the last words as the text of a stranger; ``None`` where there are none."""
-    words = max(_read_slots(path), key=lambda found: found["number"], default=None)
-    if words is None:
+def read_crash_record(path: Path) -> CrashRecord | None:
+    """Read the agent's file, which a lecture may have tampered with; ``None`` if there is no valid state in it."""
+    payload = max(_read_slots(path), key=lambda found: found["number"], default=None)
+    if payload is None:
         return None
-    compiler, request = words.get("compile"), words.get("request")
+    compiler, request = payload.get("compile"), payload.get("request")
     compilation = clean_compilation(compiler)
     spans: dict[str, Any] = compiler if isinstance(compiler, dict) else {}
     return CrashRecord(
         request=request if isinstance(request, int) else 0,
-        allocators=clean_allocators(words.get("allocators")),
+        allocators=clean_allocators(payload.get("allocators")),
         compilation=compilation if isinstance(compilation, CompileTimes) else None,
         open_since=clean_seconds(spans.get("open_since")),
         seconds_before=clean_seconds(spans.get("seconds_before")) or 0.0,
@@ -77,15 +77,19 @@ def _read_slots(path: Path) -> Iterator[dict[str, Any]]:
     data = read_private_file(path, _SLOTS * SLOT_BYTES)
     for start in range(0, len(data), SLOT_BYTES):
         line, end, _ = data[start : start + SLOT_BYTES].partition(b"\n")
-        # A state that was being written when the kernel died does not fit together; the one before it is whole.
+        # A state that was being written when the kernel died fails this test; the slot before it is complete.
         with contextlib.suppress(ValueError, RecursionError):
-            words = json.loads(line) if end else None
-            if isinstance(words, dict) and isinstance(words.get("number"), int) and words["number"] == words.get("end"):
-                yield words
+            payload = json.loads(line) if end else None
+            if (
+                isinstance(payload, dict)
+                and isinstance(payload.get("number"), int)
+                and payload["number"] == payload.get("end")
+            ):
+                yield payload
 
 
 def read_private_file(path: Path, longest_bytes: int) -> bytes:
-    """Read the beginning of a plain file that a kernel wrote; nothing where it is a link, or no file at all."""
+    """Read the beginning of a regular file that a kernel wrote; empty if it is a link, a device or missing."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         if path.is_symlink():

@@ -1,4 +1,4 @@
-"""Read the figures that a lecture reports in display messages. Any lecture can send anything there."""
+"""Read the values that a lecture reports in display messages. A lecture can send anything there."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _EXAMPLE: Final = "{'speedup': 3.57}"
 
 
 class _FaultError(Exception):
-    """What is wrong with one figure."""
+    """A reported value that cannot be used; its text explains why."""
 
 
 class ReportedValuesReader:
-    """The figures of one lecture as its messages arrive: bounded, whatever a lecture sends."""
+    """Collects the reported values of one lecture as messages arrive, in bounded memory."""
 
     def __init__(self) -> None:
         """Start with nothing reported."""
         self._names: set[str] = set()
-        self._figures: dict[str, ReportedValue] = {}
+        self._values: dict[str, ReportedValue] = {}
         self._faults: list[str] = []
         self._more_faults = 0
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Read a message of the output channel; all but those that carry figures are passed over."""
+        """Read a message of the output channel; those without reported values are ignored."""
         if message["msg_type"] not in _CARRIERS:
             return
         data = message["content"].get("data")
@@ -49,20 +49,20 @@ class ReportedValuesReader:
         reported = data[MIME_TYPE]
         if not isinstance(reported, dict):
             self._add_fault(
-                f"figures were reported as {_shown(reported)}; expected names with values, as in {_EXAMPLE}"
+                f"values were reported as {_shown(reported)}; expected a mapping of names to values, as in {_EXAMPLE}"
             )
             return
         for name, value in reported.items():
             try:
-                self._keep(_read_figure(name, value))
+                self._keep(_read_reported(name, value))
             except _FaultError as fault:
                 self._add_fault(str(fault))
 
     def end_cell(self, cell: Cell) -> tuple[tuple[ReportedValue, ...], list[Finding]]:
-        """Give the figures that a cell reported, the last of each name, and what of it could not be used."""
+        """Return the values that a cell reported (the last one of each name) and findings for those it cannot use."""
         messages = list(self._faults)
         if self._more_faults:
-            messages.append(f"{self._more_faults} more faults in figures that this cell reported")
+            messages.append(f"{self._more_faults} more faults in the values that this cell reported")
         findings = [
             Finding(
                 kind=FindingKind.FIGURE,
@@ -73,16 +73,16 @@ class ReportedValuesReader:
             )
             for message in messages
         ]
-        figures = tuple(self._figures.values())
-        self._figures, self._faults, self._more_faults = {}, [], 0
-        return figures, findings
+        values = tuple(self._values.values())
+        self._values, self._faults, self._more_faults = {}, [], 0
+        return values, findings
 
-    def _keep(self, figure: ReportedValue) -> None:
-        if figure.name not in self._names and len(self._names) >= MOST_FIGURES:
-            msg = f"figure {figure.name!r} is left out: expected at most {MOST_FIGURES} names in a lecture"
+    def _keep(self, reported: ReportedValue) -> None:
+        if reported.name not in self._names and len(self._names) >= MOST_FIGURES:
+            msg = f"reported value {reported.name!r} is ignored: a lecture may report at most {MOST_FIGURES} names"
             raise _FaultError(msg)
-        self._names.add(figure.name)
-        self._figures[figure.name] = figure
+        self._names.add(reported.name)
+        self._values[reported.name] = reported
 
     def _add_fault(self, message: str) -> None:
         if message in self._faults:
@@ -93,16 +93,16 @@ class ReportedValuesReader:
             self._more_faults += 1
 
 
-def _read_figure(name: object, reported: object) -> ReportedValue:
+def _read_reported(name: object, reported: object) -> ReportedValue:
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         expected = "expected lower-case letters, digits and underscores, a letter first, at most 41 characters"
-        msg = f"figure {_shown(name)} has a name that cannot be used; {expected}"
+        msg = f"reported value {_shown(name)} has an invalid name; {expected}"
         raise _FaultError(msg)
     stated = reported if isinstance(reported, dict) else {"value": reported}
     unknown = [key for key in stated if key not in _KEYS]
     if unknown or "value" not in stated:
         found = f"the unknown key {_shown(unknown[0])}" if unknown else "no value"
-        msg = f"figure {name!r} has {found}; expected the keys {', '.join(_KEYS)}"
+        msg = f"reported value {name!r} has {found}; expected the keys {', '.join(_KEYS)}"
         raise _FaultError(msg)
     return ReportedValue(
         name=name,
@@ -122,7 +122,7 @@ def _read_value(name: str, value: object) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    msg = f"figure {name!r} has the value {_shown(value)}; expected a finite number"
+    msg = f"reported value {name!r} is {_shown(value)}; expected a finite number"
     raise _FaultError(msg)
 
 
@@ -130,7 +130,7 @@ def _read_unit(name: str, stated: Mapping[str, object]) -> str:
     unit = stated.get("unit", "")
     if isinstance(unit, str) and UNIT.fullmatch(unit) is not None:
         return unit
-    msg = f"figure {name!r} has the unit {_shown(unit)}; expected a short text such as 's' or 'x'"
+    msg = f"reported value {name!r} has the unit {_shown(unit)}; expected a short text such as 's' or 'x'"
     raise _FaultError(msg)
 
 
@@ -140,16 +140,16 @@ def _read_better(name: str, stated: Mapping[str, object]) -> Better | None:
         return None
     if isinstance(better, str) and better in set(Better):
         return Better(better)
-    msg = f"figure {name!r} says that {_shown(better)} is better; expected 'higher' or 'lower'"
+    msg = f"reported value {name!r} has better={_shown(better)}; expected 'higher' or 'lower'"
     raise _FaultError(msg)
 
 
 def _shown(value: object) -> str:
-    """Print a value of a stranger's, cut; of a nested one only its kind."""
+    """Render an untrusted value in bounded length; nested ones only by their kind."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    # Cut before it is printed: digits of a number without end would take long, and are refused by Python.
+    # Check the size first: Python refuses to print the digits of a huge number.
     if isinstance(value, int) and value.bit_length() > _SHOWN_CHARS:
-        return "a number beyond all bounds"
+        return "a huge number"
     text = repr(value[:_SHOWN_CHARS] if isinstance(value, str) else value)
     return f"{text}..." if isinstance(value, str) and len(value) > _SHOWN_CHARS else text

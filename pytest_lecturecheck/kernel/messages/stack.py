@@ -1,8 +1,8 @@
 """
-What a kernel's Python was doing: its stack, asked for from outside.
+Get the Python stack of a running kernel from outside.
 
-The agent has registered faulthandler for a spare signal. A handler in C writes the frames of the main thread, so that a
-kernel answers even while native code holds the interpreter's lock.
+The agent registers faulthandler for a spare signal. Its handler is written in C and prints the frames of the main
+thread, so a kernel answers even while native code holds the GIL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
 
-# A name of its own keeps both branches under the type checker on every system.
+# A separate name makes the type checker look at both branches on every system.
 _IS_LINUX: Final[bool] = sys.platform.startswith("linux")
 _FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
 _CELL: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
@@ -26,23 +26,23 @@ _LONGEST_BYTES: Final = 64 * 1024
 _FRAMES: Final = 60
 _TEXT_CHARS: Final = 160
 _ANSWER_SECONDS: Final = 5.0
-"""On a busy machine a process may wait for seconds before it sees a signal."""
+"""On a busy machine a process may wait for seconds before it handles a signal."""
 _ROUND_SECONDS: Final = 0.015
 _STILL_ROUNDS: Final = 10
 _WHOLE: Final = re.compile(rb"(?: in _run_module_as_main|  \.\.\.)\n\Z")
-"""The outermost frame of a program that was started as a module, or faulthandler's mark of a stack cut off."""
+"""The outermost frame of a program started with ``-m``, or faulthandler's mark of a truncated stack."""
 _CAUGHT: Final = re.compile(r"^SigCgt:\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackOffer:
     """
-    The agent's offer to show the stack.
+    How the agent can be asked for the stack.
 
     Attributes:
-        signal: number of the signal that asks for it.
-        fd: the kernel's descriptor of the file to which it is written.
-        pid: the kernel's process id, as it sees it itself.
+        signal: number of the signal that triggers the dump.
+        fd: the kernel's descriptor of the file that receives it.
+        pid: the kernel's own process id, as seen in the kernel.
     """
 
     signal: int
@@ -57,7 +57,7 @@ class Stack:
 
     Attributes:
         frames: innermost first, down to the cell ("jax/_src/compiler.py:362 in backend_compile", "code cell 2 line 3");
-            the kernel's own are left out.
+            frames of the kernel itself are omitted.
         cell_line: 1-based line of the running cell, or ``None``.
     """
 
@@ -65,11 +65,11 @@ class Stack:
     cell_line: int | None = None
 
 
-def clean_offer(words: object) -> StackOffer | None:
-    """Give the agent's offer, where it has the shape of one."""
-    if not isinstance(words, dict):
+def clean_offer(payload: object) -> StackOffer | None:
+    """Return the agent's offer, or ``None`` if it is malformed."""
+    if not isinstance(payload, dict):
         return None
-    number, descriptor, pid = (words.get(name) for name in ("signal", "fd", "pid"))
+    number, descriptor, pid = (payload.get(name) for name in ("signal", "fd", "pid"))
     if not all(isinstance(value, int) and value > 0 for value in (number, descriptor, pid)):
         return None
     return StackOffer(signal=number, fd=descriptor, pid=pid)  # type: ignore[arg-type]
@@ -77,11 +77,11 @@ def clean_offer(words: object) -> StackOffer | None:
 
 async def ask_stack(pid: int, offer: StackOffer, path: Path) -> str:
     """
-    Have a kernel write its stack, and give the text; bounded, and empty where none came.
+    Make a kernel dump its stack and return the text; bounded, and empty if none arrives in time.
 
     Args:
-        pid: process id of the kernel as started; a kernel behind a wrapper has another one, and is not asked.
-        offer: what the agent has registered.
+        pid: process id of the kernel as started. A kernel behind a wrapper has another id and is not asked.
+        offer: what the agent registered.
         path: the file to which faulthandler writes.
     """
     if offer.pid != pid or not _is_in_place(pid, offer, path):
@@ -95,7 +95,7 @@ async def ask_stack(pid: int, offer: StackOffer, path: Path) -> str:
 
 
 async def _read_answer(path: Path, known: int) -> bytes:
-    """Wait until an answer is there and whole: faulthandler writes it bit by bit, and may be held up meanwhile."""
+    """Wait for a complete answer: faulthandler writes it bit by bit and may be interrupted meanwhile."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + _ANSWER_SECONDS
     text, still_rounds = b"", 0
@@ -126,15 +126,15 @@ def _is_in_place(pid: int, offer: StackOffer, path: Path) -> bool:
 
 def parse_stack(text: str, cell_number: int) -> Stack:
     """
-    Read what faulthandler wrote.
+    Parse a stack dump of faulthandler.
 
     Args:
         text: a traceback as faulthandler writes it, innermost frame first.
-        cell_number: the code cell that was running. ipykernel compiles each cell as a file of its own, so that another
-            cell's function is told apart from the running one's.
+        cell_number: the code cell that was running. ipykernel compiles each cell as a separate file, which
+            distinguishes functions of other cells.
     """
     found = [match for line in text.splitlines() if (match := _FRAME.fullmatch(line))]
-    in_cells = [place for place, frame in enumerate(found) if _CELL.fullmatch(frame["path"])]
+    in_cells = [position for position, frame in enumerate(found) if _CELL.fullmatch(frame["path"])]
     if not in_cells:
         return Stack(frames=tuple(_frame_text(frame, "", 0) for frame in found[:_FRAMES]))
     outermost = found[in_cells[-1]]
@@ -150,7 +150,7 @@ def _frame_text(frame: re.Match[str], running: str, cell_number: int) -> str:
     if _CELL.fullmatch(path):
         cell = f"code cell {cell_number}" if path == running else "another code cell"
         return f"{cell} line {line}" + (f" in {name}" if name != "<module>" else "")
-    # Below a folder of packages the path is the package's own; elsewhere it tells of the machine, not of the lecture.
+    # Inside site-packages the rest of the path identifies the module; elsewhere a path only describes this machine.
     inside = _PACKAGES.sub("", path)
     shown = inside.replace("\\", "/") if inside != path else re.split(r"[/\\]", path)[-1]
     return f"{_printable(shown)}:{line} in {name}"

@@ -1,10 +1,10 @@
 """
-Read messages off the wire, as they come and in bounded memory.
+Read messages from the sockets in bounded memory.
 
-What jupyter_client's ``Session.deserialize`` does, without turning the dates of every header into objects and without
-remembering signatures: nobody here asks for dates, and the sockets lie in a private folder or on this host. That was
-half of what a message costs, and a lecture waits for it after each cell. Much of the rest were the futures of pyzmq's
-asyncio sockets; so the sockets are read here without them.
+This replaces jupyter_client's ``Session.deserialize``, which parses the dates of every header and remembers signatures.
+Both were half the cost of a message, and a lecture waits for that cost after each cell. pyzmq's asyncio sockets create
+futures for each message, so the sockets are read without them. Replays are no threat: the sockets lie in a private
+folder or on this host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PARTS: Final = 5
 """Signature, header, parent's header, metadata, content; buffers follow."""
 _PIECE_BYTES: Final = 1024 * 1024
 _AT_ONCE: Final = 32
-"""So many messages are read before others on the loop have their turn."""
+"""Messages read in one go before other callbacks of the loop run."""
 _STREAM_START: Final = re.compile(rb'\{"name": ?"(stdout|stderr)", ?"text": ?"')
 _STREAM_END: Final = b'"}'
 _ESCAPE_BYTES: Final = 12
@@ -41,19 +41,20 @@ _WHOLE_ESCAPES: Final = re.compile(
 
 class Mailbox:
     """
-    One socket of a kernel: hands on its messages from the running loop.
+    Reads one socket of a kernel from the running event loop.
 
-    A socket tells of news by a descriptor that is readable once for all that has come, and any use of the socket takes
-    that sign away. So everything is read at each sign, and whoever sends on the socket must call :meth:`look` after it.
+    The descriptor of a zmq socket is edge-triggered: it becomes readable once for all messages that have arrived, and
+    any use of the socket resets it. So each event reads all messages, and code that sends on the socket must call
+    :meth:`look` afterwards.
 
     Args:
-        socket: the socket; only its plain methods may be used beside this.
-        session: knows the key.
-        take: is given each message.
+        socket: the socket; only its plain methods may be used elsewhere.
+        session: holds the key.
+        take: called with each message.
     """
 
     def __init__(self, socket: Any, session: Any, take: Callable[[dict[str, Any]], None]) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._socket: zmq.Socket[bytes] = zmq.Socket.shadow(socket.underlying)
         self._session = session
         self._take = take
@@ -65,7 +66,7 @@ class Mailbox:
         self.look()
 
     def look(self) -> None:
-        """Look soon for messages whose sign was taken away."""
+        """Schedule a read, because an edge of the descriptor may have been lost."""
         self._loop.call_soon(self._read)
 
     def send(self, parts: Sequence[bytes]) -> None:
@@ -74,7 +75,7 @@ class Mailbox:
         self.look()
 
     def close(self) -> None:
-        """Read no more; to be called before the socket is closed. Safe to call twice."""
+        """Stop reading; call this before the socket is closed. Safe to call twice."""
         if not self._is_closed:
             self._is_closed = True
             self._loop.remove_reader(self._descriptor)
@@ -95,13 +96,13 @@ class Mailbox:
             self.close()
             raise
         except Exception:
-            # One message that could not be handled is no reason to read no other.
+            # A message that cannot be handled must not stop the reader.
             self.look()
             raise
         self.look()
 
     def _send_waiting(self) -> None:
-        # Asking for the events takes in every sign; for what is not there then, there will be another one.
+        # Reading EVENTS resets the edge; messages that arrive later set it again.
         while True:
             events = int(self._socket.getsockopt(zmq.EVENTS))
             if events & zmq.POLLIN:
@@ -117,10 +118,10 @@ def read_message(frames: Sequence[zmq.Frame], session: Any) -> Iterable[dict[str
     Read one message.
 
     Returns:
-        The message. A long stream, which a kernel may send as a message of hundreds of megabytes, comes as several
-        shorter ones. Nothing for a message that is malformed or not signed with the connection's key.
+        The message. A long stream, which a kernel may send as one message of hundreds of megabytes, is split into
+        shorter ones. Nothing if the message is malformed or not signed with the connection's key.
     """
-    # What is large stays where zmq has put it.
+    # Large frames are not copied.
     parts = [frame.buffer if len(frame.buffer) > _PIECE_BYTES else frame.bytes for frame in frames]
     try:
         _, parts = session.feed_identities(parts)
@@ -160,17 +161,17 @@ def _pieces(content: Buffer, start: int, end: int, piece_bytes: int = _PIECE_BYT
     """Decode the inside of a JSON string piece by piece."""
     while start < end:
         stop = end if end - start <= piece_bytes else _boundary(content, start, start + piece_bytes)
-        # What is signed and yet no JSON is left out.
+        # Drop pieces that are signed and yet no JSON.
         with suppress(ValueError):
             yield json.loads(f'"{str(content[start:stop], "utf-8", "replace")}"')
         start = stop
 
 
 def _boundary(content: Buffer, start: int, end: int) -> int:
-    """Give the last place up to ``end`` that is within no character and no escape."""
-    while content[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte within a character of UTF-8
+    """Return the last position up to ``end`` that splits neither a character nor an escape."""
+    while content[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte of UTF-8
         end -= 1
-    # From behind a character that is no backslash, or from the start, it is certain which backslash begins an escape.
+    # After a character that is no backslash, or at the start, it is certain which backslash begins an escape.
     certain = start + len(bytes(content[start : max(start, end - _ESCAPE_BYTES)]).rstrip(b"\\"))
     match = _WHOLE_ESCAPES.match(content, certain, end)
     return match.end() if match is not None and match.end() > start else end

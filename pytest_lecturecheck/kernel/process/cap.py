@@ -1,4 +1,4 @@
-"""The cap of a run: how much memory its processes may take before they are stopped, and not the machine."""
+"""Limit the memory of a run, so that a lecture is stopped before it exhausts the machine."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ _LEAST_RESERVE_BYTES: Final = 256 * MIB
 _LEAST_CAP_BYTES: Final = 256 * MIB
 _WATCH_SECONDS: Final = 0.02
 _MACHINE_ROUNDS: Final = (5, 50)
-"""The watchdog also looks at the machine's own memory: every so many rounds at most, and at least."""
+"""The watchdog reads the machine's memory at most and at least once in this many rounds."""
 _FASTEST_BYTES_PER_ROUND: Final = 256 * MIB
-"""More than a machine of a few cores can fill within a round of the watchdog."""
+"""More than a few cores can allocate within one round of the watchdog."""
 
 
 def automatic_cap(usable_bytes: int, available_bytes: int | None) -> int:
     """
-    Give what a run may take so that pytest, and what else runs here, is left alone.
+    Return a limit that leaves memory for pytest and other programs on this machine.
 
     Args:
-        usable_bytes: memory of the machine, limits counted.
-        available_bytes: what can be had of it now, or ``None`` where that is not known.
+        usable_bytes: memory of the machine, container limits included.
+        available_bytes: memory available now, or ``None`` if unknown.
 
     Returns:
-        What can be had less a reserve of 5 % (at least 256 MiB); never less than 256 MiB, which a bare kernel needs.
+        The available memory minus a reserve of 5 % (at least 256 MiB); never less than 256 MiB, which a bare kernel
+        needs.
     """
     reserve = max(_LEAST_RESERVE_BYTES, round(usable_bytes * _RESERVE_FRACTION))
-    had = usable_bytes if available_bytes is None else min(usable_bytes, available_bytes)
-    return max(_LEAST_CAP_BYTES, had - reserve)
+    available = usable_bytes if available_bytes is None else min(usable_bytes, available_bytes)
+    return max(_LEAST_CAP_BYTES, available - reserve)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
     """
-    The limit in force for one run.
+    The memory limit of one run.
 
     Attributes:
         limit_bytes: the limit.
-        group: the memory group that holds it, or ``None`` where the watchdog alone does.
+        group: the memory group that enforces it, or ``None`` if only the watchdog does.
         is_chosen: whether a person chose the limit (otherwise it protects the machine).
-        holder: who else holds the run to it ("Slurm"), or an empty string.
+        holder: the scheduler that enforces it ("Slurm"), or an empty string.
     """
 
     limit_bytes: int
@@ -56,7 +57,7 @@ class Cap:
 
     @property
     def method(self) -> str:
-        """Say how the limit is held."""
+        """Return how the limit is enforced."""
         if self.holder:
             return self.holder
         return "watchdog" if self.group is None else f"cgroup v{self.group.version}"
@@ -70,18 +71,18 @@ async def watch(
     has_left_group: Callable[[], bool] = lambda: False,
 ) -> None:
     """
-    Watch the footprint of a run, and kill it when it exceeds its cap; ends with the kill or by cancellation.
+    Watch the footprint of a run and kill it when it exceeds its cap; return after the kill.
 
-    A group stops most runs by itself. What it cannot see is that several runs together exhaust the machine; so the
-    machine's own memory is watched as well, and a run that holds more than what is left of it is stopped before the
-    system chooses a victim.
+    A memory group stops most runs by itself. It does not notice that several runs together exhaust the machine. So the
+    machine's memory is watched as well: a run that holds more than is left is stopped before the system chooses a
+    victim.
 
     Args:
         cap: the cap.
         probe: measures the run.
-        available_memory: what the machine can give now, in bytes.
-        kill: stops the run's processes at once.
-        has_left_group: whether the kernel runs outside its group by now, which takes privileges that lectures in
+        available_memory: returns the available memory of the machine, in bytes.
+        kill: kills the run's processes at once.
+        has_left_group: returns whether the kernel runs outside its group. Leaving takes privileges that lectures in
             containers often have.
     """
     floor_bytes = _LEAST_RESERVE_BYTES // 4
@@ -92,22 +93,22 @@ async def watch(
         snapshot = probe.snapshot()
         if snapshot is None:
             continue
-        # Where a group holds the cap, the group decides: it does not charge the library files that others use as well.
+        # A group is the better judge: it does not charge library files that other processes use as well.
         exceeded = not cap.holder and snapshot.footprint_bytes > cap.limit_bytes
         if exceeded and cap.group is not None:
-            # Seen twice: a kernel that the group has just killed leaves it as well.
+            # Two rounds in a row, because a kernel that the group has just killed leaves it as well.
             rounds_outside = rounds_outside + 1 if has_left_group() else 0
             exceeded = rounds_outside > 1
         if not exceeded and rounds_left <= 0:
             available = available_memory()
-            rounds_left = _rounds_to_next_look(available)
+            rounds_left = _rounds_to_next_read(available)
             exceeded = available is not None and available < floor_bytes and snapshot.footprint_bytes > available
         if exceeded:
             kill()
             return
 
 
-def _rounds_to_next_look(available_bytes: int | None) -> int:
-    """Look at the machine the less often the more it has to give: finding that out takes more than a sample does."""
+def _rounds_to_next_read(available_bytes: int | None) -> int:
+    """Return fewer rounds if less memory is available; reading it costs more than a sample."""
     least, most = _MACHINE_ROUNDS
     return most if available_bytes is None else min(most, max(least, available_bytes // _FASTEST_BYTES_PER_ROUND))

@@ -1,9 +1,9 @@
 """
-A memory group of a run's own, where the system lets us make one.
+Create a memory group for a run, where the system permits it.
 
 Version 1 of the cgroup interface (``memory.limit_in_bytes``, also in hybrid trees) and version 2 (``memory.max``);
 see the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A process cannot leave its group
-without privileges, so the group also tells which processes belong to the run, whatever they did to their parentage or
+without privileges. So the group also identifies the processes of the run, whatever they did to their parentage or
 environment.
 """
 
@@ -21,7 +21,7 @@ _PREFIX: Final = "lecturecheck-"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGroup:
     """
-    One group with a limit.
+    A memory group with a limit.
 
     Attributes:
         folder: the group's folder in the cgroup file system.
@@ -34,7 +34,7 @@ class MemoryGroup:
     limit_bytes: int
 
     def add(self, pid: int) -> bool:
-        """Move a process into the group; its later children follow. Tell whether that worked."""
+        """Move a process into the group; its later children follow. Return False if that fails."""
         return _write(self.folder / "cgroup.procs", str(pid))
 
     def pids(self) -> list[int]:
@@ -43,18 +43,18 @@ class MemoryGroup:
         return [int(word) for word in text.split() if word.isdigit()]
 
     def has_lost(self, pid: int, *, proc_root: Path = Path("/proc")) -> bool:
-        """Tell whether a process lives outside the group; one that is ending has no memory any more, and is nowhere."""
+        """Return True if a living process is outside the group; one that is exiting has no memory any more."""
         # The second field of statm, resident pages; see proc(5).
         resident = (_read(proc_root / str(pid) / "statm") or "0 0").split()[1]
         return resident != "0" and pid not in self.pids()
 
     def oom_kill_count(self) -> int:
-        """Give the number of processes that were killed in the group for want of memory."""
+        """Return the number of processes that were killed in the group at its memory limit."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"  # noqa: PLR2004 - the version's number
         return _field(_read(f"{self.folder}/{name}") or "", "oom_kill") or 0
 
     def footprint_bytes(self) -> int | None:
-        """Give the anonymous, shared and swapped pages of the group, shared ones once; ``None`` if unreadable."""
+        """Return the anonymous, shared and swapped pages of the group, shared ones once; ``None`` if unreadable."""
         text = _read(f"{self.folder}/memory.stat") or ""
         names = ("anon", "shmem", "swap") if self.version == 2 else ("rss", "shmem", "swap")  # noqa: PLR2004 - see above
         fields = [_field(text, name) for name in names]
@@ -70,11 +70,11 @@ def make_group(
     name: str, limit_bytes: int, *, proc_root: Path = Path("/proc"), sys_root: Path = Path("/sys/fs/cgroup")
 ) -> MemoryGroup | None:
     """
-    Make a group below this process's own one, or give ``None`` where that is not allowed.
+    Create a group below this process's own group, or return ``None`` if that is not permitted.
 
     Args:
         name: distinguishes the group; letters and digits.
-        limit_bytes: limit for memory, and for memory with swap where that is accounted.
+        limit_bytes: limit for memory, and for memory plus swap if that is accounted.
         proc_root: ``/proc``, or a recorded tree.
         sys_root: where the cgroup file systems are mounted, or a recorded tree.
     """
@@ -92,7 +92,7 @@ def make_group(
 
 
 def _own_groups(proc_root: Path, sys_root: Path) -> list[tuple[int, Path]]:
-    """Give this process's groups that can account for memory; version 1 first, which has the memory in hybrid trees."""
+    """Return this process's groups that account for memory; in hybrid trees that is version 1, so it comes first."""
     groups: list[tuple[int, Path]] = []
     for line in (_read(proc_root / "self" / "cgroup") or "").splitlines():
         number, _, rest = line.partition(":")
@@ -106,7 +106,7 @@ def _own_groups(proc_root: Path, sys_root: Path) -> list[tuple[int, Path]]:
 
 
 def version_2_folder(pid: int, *, proc_root: Path, sys_root: Path) -> Path | None:
-    """Give the folder of a process's group in the version 2 tree, or ``None`` where it is in none."""
+    """Return the folder of a process's group in the version 2 tree, or ``None``."""
     mount = next((root for root in (sys_root, sys_root / "unified") if (root / "cgroup.controllers").exists()), None)
     for line in (_read(proc_root / str(pid) / "cgroup") or "").splitlines():
         if line.startswith("0::") and mount is not None:
@@ -119,11 +119,11 @@ def _set_limit(group: MemoryGroup) -> bool:
     if group.version == 1:
         if not _write(group.folder / "memory.limit_in_bytes", limit):
             return False
-        # Absent where swap is not accounted; the limit on memory alone then lets a run swap.
+        # Missing if swap is not accounted; then the run may swap.
         _write(group.folder / "memory.memsw.limit_in_bytes", limit)
         return True
     if not (group.folder / "memory.max").exists():
-        # The controller is not enabled for children of this group; enabling it is the group's owner's affair.
+        # The controller is not enabled for children of this group, and we must not enable it for its owner.
         return False
     if not _write(group.folder / "memory.max", limit):
         return False
@@ -142,7 +142,7 @@ def _field(text: str, name: str) -> int | None:
 
 def _read(path: Path | str) -> str | None:
     try:
-        # Read for every cell and at many samples: a Path and a decoding stream cost more than the read.
+        # Called for every cell and at many samples: a Path and a decoding stream cost more than the read.
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - see above
             return file.read().decode("ascii", "replace")
     except OSError:
@@ -151,7 +151,7 @@ def _read(path: Path | str) -> str | None:
 
 def _write(path: Path, text: str) -> bool:
     try:
-        # Not write_text: a file of the cgroup interface takes one write.
+        # Not write_text: a file of the cgroup interface expects a single write.
         descriptor = os.open(path, os.O_WRONLY)
     except OSError:
         return False

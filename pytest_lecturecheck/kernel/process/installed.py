@@ -1,4 +1,4 @@
-"""What is installed where a kernel runs, cheaply: names of files only, nothing is imported and nothing started."""
+"""Describe the software installed for a kernel from file names only, without importing or starting anything."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DISTRIBUTION_SUFFIXES: Final = (".dist-info", ".egg-info", ".egg-link")
 
 def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
     """
-    Describe the environment of a kernel, so that equal descriptions mean equal installed software.
+    Describe the environment of a kernel. Equal descriptions mean equal installed software.
 
-    For a kernel of the running interpreter: its version and the names of the folders that installers leave for every
-    distribution, version included. For another one: the kernelspec's command and the time of its program.
+    For the running interpreter: its version and the metadata folders of all distributions, whose names hold the
+    version. For any other kernel: the kernelspec's command and the modification time of its program.
 
     Args:
-        spec_name: kernelspec; ``None`` is the running interpreter's own.
+        spec_name: kernelspec; ``None`` for the running interpreter's own.
     """
     name = spec_name or "python3"
     try:
@@ -39,7 +39,7 @@ def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
 
 
 def _resolve(program: str) -> str:
-    """Resolve a kernelspec's program as jupyter_client does: a bare ``python`` is the running interpreter."""
+    """Resolve a kernelspec's program as jupyter_client does: a bare ``python`` means the running interpreter."""
     major, minor = sys.version_info[:2]
     if program in {"python", f"python{major}", f"python{major}.{minor}"}:
         return sys.executable
@@ -47,7 +47,7 @@ def _resolve(program: str) -> str:
 
 
 def _is_running_interpreter(program: str) -> bool:
-    """Tell by folder and target: a virtual environment's interpreter is a link to one that it shares with others."""
+    """Compare folder and target: interpreters of virtual environments are links to a shared one."""
     mine, its = Path(sys.executable), Path(program)
     return its.parent.resolve() == mine.parent.resolve() and its.resolve() == mine.resolve()
 
@@ -61,27 +61,27 @@ def _program_time(argv: Sequence[str]) -> tuple[str, ...]:
 
 def describe_interpreter(environ: Mapping[str, str]) -> tuple[str, ...]:
     """
-    Describe the running interpreter: its version, and what is installed on the path of a fresh process.
+    Describe the running interpreter: its version and the distributions on the path of a new process.
 
     Args:
-        environ: the environment, for ``PYTHONPATH``; only names found in those folders go into the answer.
+        environ: the environment, for ``PYTHONPATH``; only names found in those folders are returned.
     """
     return (sys.implementation.name, platform.python_version(), *sorted(set(_distributions(environ))))
 
 
 def _distributions(environ: Mapping[str, str]) -> Iterator[str]:
-    # Not sys.path: pytest and conftest files add to it.
+    # Not sys.path, because pytest and conftest files add to it.
     folders = [*site.getsitepackages(), *environ.get("PYTHONPATH", "").split(os.pathsep)]
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
     for folder in filter(None, folders):
         yield from (name for name in _names(folder) if name.endswith(_DISTRIBUTION_SUFFIXES))
-    # Packages of conda that are no Python distributions.
+    # conda packages that are no Python distributions.
     yield from (name for name in _names(Path(sys.prefix) / "conda-meta") if name.endswith(".json"))
 
 
 def _names(folder: str | Path) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208 - only names are wanted, in folders of thousands
+        return os.listdir(folder)  # noqa: PTH208 - only the names of thousands of files are needed
     except OSError:
         return []

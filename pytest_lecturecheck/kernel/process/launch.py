@@ -1,8 +1,8 @@
 """
-Start a kernel: the one place where a kernel's process comes into being.
+Start a kernel process; this is the only module that does.
 
-An ipc socket in a private folder spares the race for TCP ports; TCP remains for other systems and for kernels that
-know no ipc.
+Kernels use ipc sockets in a private folder, because TCP ports are picked before they are bound and can be lost to
+another process. Windows, and kernels that do not support ipc, use TCP.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
-from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchOrder, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest, ProcessEnd
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.quiet import quiet_failures
@@ -36,7 +36,7 @@ from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.model.settings import GpuNeed
 
-# A name of its own keeps both branches under the type checker on every system.
+# A separate name makes the type checker look at both branches on every system.
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _IPC_PATH_LIMIT: Final = 100
 _FOLDER_PREFIX: Final = "lc-"
@@ -44,13 +44,13 @@ _FOLDER_PREFIX: Final = "lc-"
 
 class LectureProvisioner(LocalProvisioner):
     """
-    A process that is a kernel or its keeper, whose exit status and stderr are kept.
+    Manages the process of a kernel (or its keeper) and keeps its exit status and stderr.
 
-    jupyter_client's own provisioner forgets the process when it ends and polls for that in steps of 0.1 s.
+    jupyter_client's own provisioner forgets the process when it ends, and polls for that every 0.1 s.
     """
 
     def __init__(self, *, launch: Launch, **kwargs: Any) -> None:
-        """Prepare; the process starts in :meth:`launch_kernel`."""
+        """Create the provisioner; :meth:`launch_kernel` starts the process."""
         super().__init__(**kwargs)
         self.launch = launch
         self.queued_seconds = 0.0
@@ -67,15 +67,15 @@ class LectureProvisioner(LocalProvisioner):
 
     @property
     def has_process(self) -> bool:
-        """Tell whether the process was started and has not been seen to end."""
+        """Return True if the process was started and is not known to have ended."""
         return self.popen is not None and not self.ended.done()
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """
-        Start the process in a session of its own, with empty stdin and its stderr on a pipe that is read at once.
+        Start the process in its own session, with empty stdin and with stderr on a pipe that is read at once.
 
         Raises:
-            KernelStartError: the launcher came to no kernel.
+            KernelStartError: the launcher did not start a kernel.
         """
         reader, writer = os.pipe()
         try:
@@ -99,22 +99,22 @@ class LectureProvisioner(LocalProvisioner):
         self.launch.started(self.popen)
         self._watch_stderr(reader)
         self._watch_exit()
-        if self.launch.place is None:
-            await self._wait_for_place()
+        if self.launch.location is None:
+            await self._wait_for_location()
         return self._connection()
 
-    async def _wait_for_place(self) -> None:
-        """Wait until the launcher knows where the kernel runs; a queue may be long, so there is no limit here."""
+    async def _wait_for_location(self) -> None:
+        """Wait until the launcher knows where the kernel runs. A queue may be long, so there is no time limit."""
         begun = asyncio.get_running_loop().time()
-        # Whether the scheduler has the kernel wait or is about to start it is not to be seen: srun is silent meanwhile.
+        # srun prints nothing while the kernel is queued, so queued and starting kernels look the same.
         self.on_queue(self.launch.holder or "a queue")
         try:
-            while self.launch.place is None:
+            while self.launch.location is None:
                 self._check_refusal()
                 self._news.clear()
                 await self._news.wait()
         except BaseException:
-            # Nobody else knows of the process yet.
+            # No other object knows the process yet.
             await asyncio.shield(self.launch.stop())
             self.close_stderr()
             raise
@@ -127,10 +127,10 @@ class LectureProvisioner(LocalProvisioner):
             raise KernelStartError(self.launch.refusal())
 
     def _connection(self) -> Any:
-        """Give the connection, which the launcher may have moved to another address."""
-        place, manager = self.launch.place, self.parent
-        if place is not None and place.connection and manager is not None:
-            for name, value in place.connection.items():
+        """Return the connection; the launcher may have changed its addresses."""
+        location, manager = self.launch.location, self.parent
+        if location is not None and location.connection and manager is not None:
+            for name, value in location.connection.items():
                 setattr(manager, name, value)
             self.connection_info = manager.get_connection_info()
         return self.connection_info
@@ -145,7 +145,7 @@ class LectureProvisioner(LocalProvisioner):
             asyncio.get_running_loop().add_reader(reader, self.read_stderr)
 
     def read_stderr(self) -> None:
-        """Take what is on the pipe now; also called once after the end, for the last words."""
+        """Read what is on the pipe now; also called once after the end of the process."""
         while self._pipe is not None:
             try:
                 data = os.read(self._pipe, 65_536)
@@ -165,7 +165,7 @@ class LectureProvisioner(LocalProvisioner):
                 self.stderr.append(data.decode(errors="replace"))
 
     def close_stderr(self) -> None:
-        """Let go of the pipe; a process that outlives the kernel may still hold its other end."""
+        """Close the pipe; a process that outlives the kernel may still hold its other end."""
         if self._pipe is None:
             return
         if not _IS_WINDOWS:
@@ -175,7 +175,7 @@ class LectureProvisioner(LocalProvisioner):
 
     def _watch_exit(self) -> None:
         popen, loop = self.popen, asyncio.get_running_loop()
-        assert popen is not None  # noqa: S101 - launch_kernel calls this; it tells the type checker
+        assert popen is not None  # noqa: S101 - for the type checker; launch_kernel has set it
         if hasattr(os, "pidfd_open"):
             try:
                 pidfd = os.pidfd_open(popen.pid)
@@ -208,7 +208,7 @@ class LectureProvisioner(LocalProvisioner):
 
     @property
     def end(self) -> ProcessEnd:
-        """Say how the kernel ended; all of it is ``None`` while it runs."""
+        """Return how the kernel ended; all fields are ``None`` while it runs."""
         code = self.popen.returncode if self.popen is not None else None
         if code is None:
             return ProcessEnd()
@@ -217,24 +217,24 @@ class LectureProvisioner(LocalProvisioner):
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """Give the last lines of stderr without ipykernel's own noise."""
+        """Return the last lines of stderr without ipykernel's own messages."""
         return stderr_tail(self.stderr.text)
 
     def mark_stderr(self) -> None:
-        """Note that what is on stderr until now was there before a cell began."""
+        """Mark the current end of stderr, before a cell begins."""
         if not _IS_WINDOWS:
             self.read_stderr()
         self._stderr_mark = self.stderr.total_chars
 
     @property
     def stderr_earlier_count(self) -> int:
-        """Give how many lines of :attr:`stderr_tail` were there at the last mark."""
+        """Return how many lines of :attr:`stderr_tail` were written before the last mark."""
         new_chars = self.stderr.total_chars - self._stderr_mark
         new_lines = stderr_tail(self.stderr.text[-new_chars:]) if new_chars > 0 else ()
         return max(0, len(self.stderr_tail) - len(new_lines))
 
     async def poll(self) -> int | None:
-        """Give the return code, or ``None`` while the process runs."""
+        """Return the return code, or ``None`` while the process runs."""
         return self.popen.poll() if self.popen is not None else 0
 
     async def wait(self) -> int | None:
@@ -246,7 +246,7 @@ class LectureProvisioner(LocalProvisioner):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelNeed:
-    """What a launcher is told of a kernel: the lecture, the memory it is to have if known, its need of a GPU."""
+    """What a launcher needs to know about a kernel: lecture, memory to reserve if known, need of a GPU."""
 
     lecture: str = ""
     memory_bytes: int | None = None
@@ -255,7 +255,7 @@ class KernelNeed:
 
 class Kernel:
     """
-    One started kernel: manager, provisioner and the private folder of its connection.
+    A started kernel: manager, provisioner and the private folder of its connection.
 
     Attributes:
         manager: jupyter_client's manager of this kernel.
@@ -267,7 +267,7 @@ class Kernel:
     """
 
     def __init__(self, manager: Any, provisioner: LectureProvisioner, spec_name: str, folder: str, token: str) -> None:
-        """Hold what :func:`start_kernel` made."""
+        """Store what :func:`start_kernel` created."""
         self.manager = manager
         self.provisioner = provisioner
         self.spec_name = spec_name
@@ -277,23 +277,23 @@ class Kernel:
         self._folder = folder
 
     @property
-    def place(self) -> KernelLocation:
-        """Say where the kernel runs."""
-        place = self.provisioner.launch.place
-        assert place is not None  # noqa: S101 - a Kernel exists only after the launch
-        return place
+    def location(self) -> KernelLocation:
+        """Return where the kernel runs."""
+        location = self.provisioner.launch.location
+        assert location is not None  # noqa: S101 - a Kernel exists only after the launch
+        return location
 
     @property
     def pid(self) -> int:
-        """Give the process id of the kernel or, where it runs on another machine, of its keeper here."""
-        if self.place.is_here:
-            return self.place.pid
+        """Return the process id of the kernel or, if it runs on another machine, of its keeper here."""
+        if self.location.is_here:
+            return self.location.pid
         assert self.provisioner.popen is not None  # noqa: S101 - a Kernel exists only after the launch
         return self.provisioner.popen.pid
 
     @property
     def folder(self) -> str:
-        """Give the private folder of the connection."""
+        """Return the private folder of the connection."""
         return self._folder
 
     def remove_files(self) -> None:
@@ -307,7 +307,7 @@ class Kernel:
             self.group.remove()
 
 
-async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a default
+async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     spec_name: str | None,
     *,
     context: zmq.asyncio.Context,
@@ -326,16 +326,16 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
         spec_name: kernelspec to use; ``None`` takes the running interpreter's own.
         context: zmq context of the sockets.
         cwd: the kernel's folder.
-        token: marks the run's processes in their environment.
+        token: identifies the run's processes through their environment.
         extra_env: variables for this kernel only.
         pass_fds: descriptors that the process keeps as long as it lives (POSIX).
-        launcher: where the kernel is to run.
-        need: what a launcher is told of it.
-        on_queue: is told in what the kernel queues before its start ("Slurm"), and an empty string once it does not.
+        launcher: where the kernel runs.
+        need: what the launcher needs to know about it.
+        on_queue: called with the queue in which the kernel waits ("Slurm"), and with an empty string afterwards.
 
     Raises:
-        KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher came to no
-            kernel.
+        KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher did not
+            start a kernel.
     """
     spec_name = spec_name or "python3"
     spec = find_spec(spec_name)
@@ -349,12 +349,12 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
     if may_use_ipc and len(socket_stem) < _IPC_PATH_LIMIT:
         manager.transport = "ipc"
         manager.ip = socket_stem
-    launch = launcher.order(_order(need or KernelNeed(), token, Path(manager.connection_file), cwd))
+    launch = launcher.prepare(_request(need or KernelNeed(), token, Path(manager.connection_file), cwd))
     provisioner = LectureProvisioner(launch=launch, kernel_id=token, kernel_spec=spec, parent=manager)
     provisioner.on_queue = on_queue
     provisioner.pass_fds = () if _IS_WINDOWS else pass_fds
     manager.provisioner = provisioner
-    # On-disk history costs time in every cell and would mix runs.
+    # On-disk history costs time in every cell and would be shared by concurrent runs.
     arguments = ["--HistoryManager.hist_file=:memory:"] if manager.ipykernel else []
     try:
         with quiet_failures():
@@ -373,19 +373,19 @@ async def start_kernel(  # noqa: PLR0913 - all of them keyword-only, most with a
 
 
 def _make_folder(launcher: Launcher) -> str:
-    """Make a private folder for the connection, where the kernel can reach it."""
+    """Create a private folder for the connection, where the kernel can reach it."""
     return tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=make_shared_folder(launcher))
 
 
 def make_shared_folder(launcher: Launcher) -> Path | None:
-    """Make the folder that kernels share with this session, for its owner only; ``None`` for the temporary one."""
+    """Create the folder that kernels share with this session; return ``None`` if temporary folders will do."""
     if launcher.folder is not None:
         launcher.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return launcher.folder
 
 
-def _order(need: KernelNeed, token: str, connection_file: Path, cwd: Path) -> LaunchOrder:
-    return LaunchOrder(
+def _request(need: KernelNeed, token: str, connection_file: Path, cwd: Path) -> LaunchRequest:
+    return LaunchRequest(
         lecture=need.lecture,
         token=token,
         memory_bytes=need.memory_bytes,

@@ -1,4 +1,4 @@
-"""Text output of a cell, kept within bounds: its beginning and its end, with a mark where it was cut."""
+"""Keep the beginning and the end of a long text, with a mark where it was cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TAIL_CHARS: Final = 16_384
 
 class BoundedText:
     """
-    Collect text of any length in bounded memory.
+    Collects text of any length in bounded memory.
 
     Args:
         head_chars: how much of the beginning is kept.
@@ -25,14 +25,14 @@ class BoundedText:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all text."""
         self._head = ""
         self._tail: deque[str] = deque()
         self._tail_size = 0
         self.total_chars = 0
 
     def append(self, text: str) -> None:
-        """Add ``text``; a piece larger than the bounds costs no more than the bounds to keep."""
+        """Add ``text``, however long it is."""
         self.total_chars += len(text)
         if (room := self._head_chars - len(self._head)) > 0:
             self._head += text[:room]
@@ -46,12 +46,12 @@ class BoundedText:
 
     @property
     def is_cut(self) -> bool:
-        """Tell whether text was dropped."""
+        """Return True if text was dropped."""
         return self.total_chars > self._head_chars + self._tail_chars
 
     @property
     def text(self) -> str:
-        """Give what was kept, with a line that says how much is missing."""
+        """Return the kept text, with a line that states how much is missing."""
         tail = "".join(self._tail)[-self._tail_chars :]
         if not self.is_cut:
             return self._head + tail

@@ -1,4 +1,4 @@
-"""What jupyter_client and nbclient log: nothing that is also raised, and the words of lectures harmless."""
+"""Filter the logs of jupyter_client and nbclient: no errors that are also raised, and no control sequences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 _LOGGER: Final = "traitlets"
-"""Where jupyter_client logs to outside an application."""
+"""Name of the logger that jupyter_client uses outside an application."""
 _MODULES: Final = frozenset({"launcher", "manager"})
 _LOG_CHARS: Final = 1000
 
@@ -16,36 +16,36 @@ _LOG_CHARS: Final = 1000
 @contextmanager
 def quiet_failures() -> Iterator[None]:
     """
-    Drop jupyter_client's log of a kernel that could not be started: a traceback, and the user's search path.
+    Suppress jupyter_client's log of a kernel that could not be started: a traceback and the user's search path.
 
-    The error itself is raised, and told in our own words. Other records pass, also those of kernels that run meanwhile.
+    The error itself is raised and reported by us. Other records pass, also those of kernels that run meanwhile.
     """
     logger = logging.getLogger(_LOGGER)
-    # One of its own for each start: they overlap, and a logger takes the same one only once.
-    one = _Filter()
-    logger.addFilter(one)
+    # A new filter for each start: starts overlap, and a logger holds the same filter only once.
+    start_filter = _Filter()
+    logger.addFilter(start_filter)
     try:
         yield
     finally:
-        logger.removeFilter(one)
+        logger.removeFilter(start_filter)
 
 
 class HarmlessLog(logging.LoggerAdapter[logging.Logger]):
     """
-    A log on one line for each record, without control characters or commands to GitHub's runner.
+    A logger that writes each record on one line, without control characters or commands to GitHub's runner.
 
-    nbclient logs messages of a kind that it does not know as they come; pytest shows that of failed lectures.
+    nbclient logs unknown messages unchanged, and pytest shows the log of failed lectures.
     """
 
     def __init__(self) -> None:
-        """Write to where jupyter_client does."""
+        """Use the logger of jupyter_client."""
         super().__init__(logging.getLogger(_LOGGER), {})
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Write one record."""
         if self.isEnabledFor(level):
             text = str(msg) % args if args else str(msg)
-            # A traceback has the lecture's words in lines of its own; what is said of the error has to do.
+            # A traceback would put text of the lecture on separate lines, so only the message is logged.
             super().log(level, "%s", _harmless(text), stacklevel=2, **{**kwargs, "exc_info": None})
 
 
@@ -56,9 +56,9 @@ def _harmless(text: str) -> str:
 
 class _Filter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether the record passes."""
-        return not _is_told_otherwise(record)
+        """Return True if the record passes."""
+        return not _is_raised_too(record)
 
 
-def _is_told_otherwise(record: logging.LogRecord) -> bool:
+def _is_raised_too(record: logging.LogRecord) -> bool:
     return "jupyter_client" in record.pathname and record.module in _MODULES and record.levelno >= logging.ERROR

@@ -1,10 +1,10 @@
 """
-A memory group from the user's own service manager, where this process may not make one itself.
+Get a memory group from systemd's user manager, where this process may not create one.
 
-A plain user may write to no cgroup, but systemd's user manager may, and gives out *scopes*: groups for processes that
-others have started. ``StartTransientUnit`` of ``org.freedesktop.systemd1.Manager`` (see org.freedesktop.systemd1(5))
-is called through ``busctl``, which comes with systemd; what ``systemd-run --user --scope`` does, for a process that
-runs already.
+A plain user may not write to any cgroup, but systemd's user manager may. It offers *scopes*: groups for processes that
+others have started. This module calls ``StartTransientUnit`` of ``org.freedesktop.systemd1.Manager`` (see
+org.freedesktop.systemd1(5)) through ``busctl``, which is part of systemd. That is what ``systemd-run --user --scope``
+does, but for a process that is already running.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ def start_scope(
     sys_root: Path = Path("/sys/fs/cgroup"),
 ) -> MemoryGroup | None:
     """
-    Have the user's service manager put a process into a scope with a limit, or give ``None`` where it does not.
+    Ask the user's service manager to move a process into a scope with a limit; return ``None`` if it does not.
 
     Args:
         name: distinguishes the scope; letters and digits.
         pid: the process; its later children follow.
         limit_bytes: limit for memory; swap is set to none.
-        call_bus: calls ``busctl`` with these arguments and tells whether that worked; ``None`` for the real one.
+        call_bus: calls ``busctl`` with the given arguments and returns True on success; ``None`` for the real one.
         proc_root: ``/proc``, or a recorded tree.
         sys_root: where the cgroup file system is mounted, or a recorded tree.
 
     Returns:
-        The group, once the process is in it and the limit is seen to be in force.
+        The group, once the process is in it and the limit is in force.
     """
     call_bus = call_bus or _find_bus()
     if call_bus is None or not call_bus(_start_arguments(f"lecturecheck-{name}.scope", pid, limit_bytes)):
         return None
     deadline = time.monotonic() + _MOVE_SECONDS
     while True:
-        # The call is answered when the job is queued, not when the process has moved.
+        # systemd answers when the job is queued, before the process has moved.
         folder = version_2_folder(pid, proc_root=proc_root, sys_root=sys_root)
         if folder is not None and folder.name == f"lecturecheck-{name}.scope":
             return _checked(MemoryGroup(folder=folder, version=2, limit_bytes=limit_bytes))
@@ -71,7 +71,7 @@ def _start_arguments(unit: str, pid: int, limit_bytes: int) -> list[str]:
 
 
 def _checked(group: MemoryGroup) -> MemoryGroup | None:
-    """Give the group if its limit is in force: a manager without the memory controller takes it and does nothing."""
+    """Return the group if its limit is in force; a manager without the memory controller ignores the limit."""
     try:
         text = (group.folder / "memory.max").read_text(encoding="ascii").strip()
     except OSError:
@@ -81,11 +81,11 @@ def _checked(group: MemoryGroup) -> MemoryGroup | None:
 
 @functools.cache
 def _find_bus() -> Callable[[Sequence[str]], bool] | None:
-    """Give what calls the user's bus, or ``None`` where there is none; it gives up at the first refusal."""
+    """Return a function that calls the user's bus until it is first refused, or ``None`` if there is no bus."""
     program = shutil.which("busctl")
     if program is None or not hasattr(os, "getuid"):
         return None
-    # A service's environment (a CI runner's) does not name it, though the user's manager may well be there.
+    # Services such as CI runners often lack XDG_RUNTIME_DIR although the user's manager is running.
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     if not (runtime / "bus").exists():
         return None

@@ -1,4 +1,4 @@
-"""Files beside a lecture that a kernel takes for the modules they are named like."""
+"""Find files beside a lecture that shadow a module of the same name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST_FILES: Final = 500
 
 def find_shadowing_files(folder: Path) -> tuple[str, ...]:
     """
-    List Python files of a kernel's folder that are named like a standard or an installed module.
+    Return the Python files in a kernel's folder that have the name of a standard or an installed module.
 
-    A kernel's own folder stands first on its module path. Installed packages are those of this interpreter.
+    A kernel's folder comes first on its module path. Installed packages are those of this interpreter.
     """
     try:
         files = sorted(path for path in folder.glob("*.py"))[:_MOST_FILES]

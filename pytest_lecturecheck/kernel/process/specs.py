@@ -1,4 +1,4 @@
-"""Where kernelspecs are looked for, and what can be wrong with one."""
+"""Find kernelspecs, and explain what is wrong with those that cannot be used."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pytest_lecturecheck.errors import KernelStartError
 
 def spec_manager() -> KernelSpecManager:
     """
-    Give a manager that searches the same folders as jupyter_client's own.
+    Return a manager that searches the same folders as jupyter_client's own.
 
-    That one asks IPython for the last of them, and loads all of IPython for it: a third of a kernel's start.
+    jupyter_client imports all of IPython to find the last of these folders, which takes a third of a kernel's start.
     """
     ipython_folder = os.environ.get("IPYTHONDIR") or Path.home() / ".ipython"
     return KernelSpecManager(kernel_dirs=[*jupyter_path("kernels"), str(Path(ipython_folder) / "kernels")])
@@ -28,11 +28,11 @@ def find_spec(spec_name: str) -> KernelSpec:
     Find and read a kernelspec.
 
     Raises:
-        KernelStartError: none of this name is installed, or its ``kernel.json`` does not say how to start a kernel.
+        KernelStartError: it is not installed, or its ``kernel.json`` cannot be used.
     """
     manager = spec_manager()
     logger = logging.getLogger("traitlets")
-    was_disabled, logger.disabled = logger.disabled, True  # where jupyter_client says that a name is not valid
+    was_disabled, logger.disabled = logger.disabled, True  # jupyter_client logs invalid names there
     try:
         spec = manager.get_kernel_spec(spec_name)
     except NoSuchKernel as exc:

@@ -1,4 +1,4 @@
-"""The kernel's stderr: what is worth keeping of it."""
+"""Select the informative lines of a kernel's stderr."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _FRAME: Final = re.compile(r'  File ".*", line \d+ in .*|  \.\.\.|  <no Python f
 _KERNEL_FRAME: Final = re.compile(
     r"[/\\](?:IPython|ipykernel|tornado|asyncio|traitlets)[/\\]|ipykernel_launcher|<frozen runpy>"
 )
-# As glog, absl and LLVM print them: "    @     0x7f3c2c0b6090  (unknown)", " #4 0x00007f3c2c0b6090 abort (...)".
+# Formats of glog, absl and LLVM: "    @     0x7f3c2c0b6090  (unknown)", " #4 0x00007f3c2c0b6090 abort (...)".
 _NATIVE_FRAME: Final = re.compile(r"\s*(?:PC: )?@\s+(?:0x)?[0-9a-f]{6,}\b.*|\s*#[0-9]{1,3}\s+0x[0-9a-f]{6,}\b.*")
 
 
 def stderr_tail(text: str) -> tuple[str, ...]:
     """
-    Give the last lines of a kernel's stderr.
+    Return the last lines of a kernel's stderr.
 
-    ipykernel's own noise is left out. Of what faulthandler prints at a crash, the fault and the frames of the thread
-    that crashed are kept, without those of the kernel itself; of a native stack, which may be longer than all that is
-    kept, the first frames: what a library said before it is the point.
+    ipykernel's own messages are dropped. Of a crash dump of faulthandler, the fault and the frames of the crashed
+    thread are kept, without those of the kernel itself. Of a native stack only the first frames are kept, because the
+    message before it matters more and would otherwise be pushed out.
     """
     lines = (line.rstrip()[:_LINE_CHARS] for line in text.splitlines())
     kept = [line for line in lines if line and not any(noise in line for noise in _NOISE)]

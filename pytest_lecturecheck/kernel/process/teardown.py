@@ -1,4 +1,4 @@
-"""End every process of a run, wherever it went."""
+"""End every process of a run, also those that left the process tree."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ import psutil
 from pytest_lecturecheck.kernel.process.launch import Kernel
 
 FindMarked = Callable[[str], Iterable[int]]
-"""Give the ids of all processes whose environment holds the run's token."""
+"""Returns the ids of all processes whose environment holds the run's token."""
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _KILL_ROUNDS: Final = 50
 _KILL_SECONDS: Final = 10.0
-"""A killed process has to be given a core before it is gone."""
+"""A killed process needs a core before it can exit, which takes time on a busy machine."""
 _ROUND_SECONDS: Final = 0.02
 _GRACE_ROUNDS: Final = 15
 _BUSY_GRACE_SECONDS: Final = 5.0
-"""How long a helper that is not asleep may take: it is about to end, and a busy machine lets it wait."""
+"""Time for a helper that is not asleep: it is probably exiting, but the machine is busy."""
 _REAP_SECONDS: Final = 5.0
 _SWEEP_SECONDS: Final = 0.2
 _GONE: Final = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 _MOST_NAMED: Final = 100
-"""So many processes are asked for their names before they are killed."""
+"""Maximum number of processes that are described before they are killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A process of the lecture that was still there when its kernel had ended: id, name and resident bytes."""
+    """A process of the lecture that was still running after its kernel had ended."""
 
     pid: int
     name: str
@@ -46,9 +46,8 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     """
     Kill the kernel and every process that came from it.
 
-    Found by parentage and, for those that left the tree, by the token in their environment and by the run's memory
-    group, where it has one. Repeated until a round
-    finds none, because a process may fork while it is looked for.
+    They are found by parentage, by the token in their environment and by the run's memory group, if there is one. This
+    is repeated until a round finds none, because processes may fork meanwhile.
 
     Args:
         kernel: the kernel; it may have ended.
@@ -59,18 +58,18 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     """
     leftovers: dict[int, Leftover] = {}
     kernel_pid = kernel.pid
-    suspects: set[int] = set()
+    killed: set[int] = set()
     await _let_helpers_end(kernel, find_marked)
     if not kernel.provisioner.ended.done():
-        # A keeper ends its kernel in order; killed itself, it would leave that behind.
+        # A keeper ends its kernel in an orderly way; if it were killed, its kernel would be left behind.
         await kernel.provisioner.launch.stop()
     clock = asyncio.get_running_loop().time
     round_count, deadline = 0, clock() + _KILL_SECONDS
-    # Rounds count as well: where this process was held up itself, time alone would leave none.
+    # Rounds count as well as time: this process may itself have been suspended for the whole time.
     while round_count < _KILL_ROUNDS or clock() < deadline:
         marked = set(find_marked(kernel.token))
-        found = _living(kernel, marked, suspects)
-        # Of a chain that forks on, what was marked a moment ago may be gone by now, and its child goes on.
+        found = _living(kernel, marked, killed)
+        # In a chain of forks a process that was marked a moment ago may be gone while its child continues.
         if not found and not marked:
             break
         round_count += 1
@@ -80,7 +79,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
                 leftovers[process.pid] = (
                     _describe(process) if is_named else Leftover(pid=process.pid, name="?", rss_bytes=0)
                 )
-            suspects.add(process.pid)
+            killed.add(process.pid)
             with suppress(psutil.Error):
                 process.kill()
         _sweep(kernel, find_marked)
@@ -90,7 +89,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
 
 
 async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked) -> None:
-    """Give helper processes that end by themselves with the kernel (multiprocessing's resource tracker) the time to."""
+    """Wait for helpers that end by themselves after the kernel, such as multiprocessing's resource tracker."""
     if not kernel.provisioner.ended.done():
         return
     clock = asyncio.get_running_loop().time
@@ -109,8 +108,8 @@ def _is_asleep(process: psutil.Process) -> bool:
         return True
 
 
-def _living(kernel: Kernel, marked: set[int], suspects: set[int]) -> list[psutil.Process]:
-    pids = marked | _descendants(suspects)
+def _living(kernel: Kernel, marked: set[int], killed: set[int]) -> list[psutil.Process]:
+    pids = marked | _descendants(killed)
     if kernel.group is not None:
         pids |= set(kernel.group.pids())
     if not kernel.provisioner.ended.done():
@@ -129,7 +128,7 @@ def _descendants(pids: Iterable[int]) -> set[int]:
     for pid in pids:
         with suppress(psutil.Error):
             process = psutil.Process(pid)
-            # The dead have no children any more, and to look for those goes through all processes of the machine.
+            # A dead process has no children, and searching for them reads all processes of the machine.
             if process.status() not in _GONE:
                 found |= {child.pid for child in process.children(recursive=True)}
     return found
@@ -137,16 +136,16 @@ def _descendants(pids: Iterable[int]) -> set[int]:
 
 def _sweep(kernel: Kernel, find_marked: FindMarked) -> None:
     """
-    Kill without looking twice, the newest first, until nothing is left or the time is over.
+    Kill all processes of the run as fast as possible, the newest first, until none is left or the time is over.
 
-    A chain of processes of which each forks at once is always ahead of a round that asks psutil about every link. Who
-    has been sent SIGKILL forks no more (fork(2) gives way to it), so it takes one look that is as quick as a fork.
+    A chain of processes that each fork at once always outruns a round that queries psutil about every process. A
+    process with a pending SIGKILL cannot fork any more (fork(2) fails), so one scan as fast as a fork is enough.
     """
     if _IS_WINDOWS:
         return
     number = getattr(signal, "SIGKILL", signal.SIGTERM)
     deadline = time.monotonic() + _SWEEP_SECONDS
-    while pids := _branded(kernel, find_marked):
+    while pids := _run_pids(kernel, find_marked):
         for pid in sorted(pids, reverse=True):
             with suppress(OSError):
                 os.kill(pid, number)
@@ -154,8 +153,8 @@ def _sweep(kernel: Kernel, find_marked: FindMarked) -> None:
             return
 
 
-def _branded(kernel: Kernel, find_marked: FindMarked) -> set[int]:
-    """Give the living that carry the run's token or are in its group; the dead have neither."""
+def _run_pids(kernel: Kernel, find_marked: FindMarked) -> set[int]:
+    """Return the ids of living processes that carry the run's token or are in its group."""
     if kernel.group is None:
         return set(find_marked(kernel.token))
     return set(kernel.group.pids()) or set(find_marked(kernel.token))
@@ -169,8 +168,8 @@ def _describe(process: psutil.Process) -> Leftover:
 
 
 def kill_now(kernel: Kernel) -> None:
-    """Kill the kernel and its present descendants at once, without waiting; :func:`kill_tree` does the rest."""
-    if not kernel.place.is_here:
+    """Kill the kernel and its current descendants without waiting; :func:`kill_tree` does the rest."""
+    if not kernel.location.is_here:
         with suppress(psutil.Error):
             psutil.Process(kernel.pid).terminate()
         return
@@ -183,7 +182,7 @@ def kill_now(kernel: Kernel) -> None:
 
 
 async def interrupt(kernel: Kernel) -> None:
-    """Ask the kernel to stop its cell, in the way its kernelspec and its launcher have."""
+    """Interrupt the running cell, in the way that the kernelspec and the launcher require."""
     if _IS_WINDOWS or kernel.manager.kernel_spec.interrupt_mode == "message":
         await kernel.manager.interrupt_kernel()
         return
@@ -194,6 +193,6 @@ async def interrupt(kernel: Kernel) -> None:
 
 
 async def wait_exit(kernel: Kernel, seconds: float) -> bool:
-    """Wait until the kernel's process has ended; tell whether it did within ``seconds``."""
+    """Wait for the end of the kernel's process; return True if it ended within ``seconds``."""
     await asyncio.wait({kernel.provisioner.ended}, timeout=seconds)
     return kernel.provisioner.ended.done()

@@ -65,7 +65,7 @@ def with_kernel_memory(memory: MemoryFacts, ports: Ports, attached: KernelSessio
     """
     snapshot = attached.probe.snapshot()
     # The limits of a process on another machine are not those of a process here with the same id.
-    ulimit = ports.read_ulimit(attached.kernel.pid) if attached.kernel.place.is_here else None
+    ulimit = ports.read_ulimit(attached.kernel.pid) if attached.kernel.location.is_here else None
     return replace(
         memory,
         last_footprint_bytes=snapshot.footprint_bytes if snapshot is not None else None,

@@ -15,7 +15,7 @@ import zmq.asyncio
 from pytest_lecturecheck.kernel.agent import core as agent
 from pytest_lecturecheck.kernel.agent import device_agent as agent_devices
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
-from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_last_words
+from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
 from pytest_lecturecheck.kernel.messages.stack import Stack, StackOffer, ask_stack, parse_stack
 from pytest_lecturecheck.kernel.process.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.process.cgroup import make_group
@@ -131,11 +131,11 @@ class KernelSession:
             reply = await self.ask(_agent_code(self.kernel.folder))
             self.has_agent = reply is not None and reply.status == "ok"
             # No other request says this: what a lecture says of signals is not believed.
-            self._stack_offer = reply.words.get("stack_offer") if reply is not None else None
+            self._stack_offer = reply.payload.get("stack_offer") if reply is not None else None
 
     def last_words(self) -> CrashRecord | None:
         """Read what the agent has written down last; works while the kernel runs and after its end."""
-        return read_last_words(self._folder / agent.LAST_WORDS_FILE)
+        return read_crash_record(self._folder / agent.CRASH_RECORD_FILE)
 
     async def stack(self, cell_number: int) -> Stack:
         """Ask a running kernel for its Python stack; empty where none can be had."""
@@ -163,7 +163,7 @@ class KernelSession:
         if not self.has_agent or self.has_ended:
             return None, ""
         reply = await self.ask(f"{_AGENT_NAME}.ask_software()")
-        words = reply.words.get("software") if reply is not None else None
+        words = reply.payload.get("software") if reply is not None else None
         self.client.send(f"{_AGENT_NAME}.leave()")
         has_left = await wait_exit(self.kernel, _EXIT_SECONDS)
         return (_software(words) if isinstance(words, dict) else None), self._bad_end(has_left=has_left)
@@ -238,7 +238,7 @@ async def launch(
         group = str(kernel.group.folder) if kernel.group is not None else None
         ports.warden.add(token, pid=kernel.pid, folders=folders, group=group)
     attached = KernelSession(kernel, LectureClient(document, kernel), _open_probe(ports, kernel), cap)
-    if kernel.place.is_here:
+    if kernel.location.is_here:
         attached.devices_since = time.perf_counter()
         attached.device_probe = ports.open_device_probe(kernel.pid, token)
     attached.watch_cap(ports)
@@ -246,7 +246,7 @@ async def launch(
 
 
 def _open_probe(ports: Ports, kernel: Kernel) -> Probe:
-    if not kernel.place.is_here and ports.open_remote_probe is not None:
+    if not kernel.location.is_here and ports.open_remote_probe is not None:
         return ports.open_remote_probe()
     read_group = kernel.group.footprint_bytes if kernel.group is not None else None
     return ports.open_probe(kernel.pid, kernel.token, read_group)

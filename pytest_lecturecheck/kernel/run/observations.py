@@ -71,7 +71,7 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
     traceback = _bounded_lines(content.get("traceback") or [])
     if not traceback and errors:
         traceback = _bounded_lines(errors[-1].get("traceback") or [])
-    line = reply.words.get("error_line")
+    line = reply.payload.get("error_line")
     if not isinstance(line, int):
         line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
     if line is not None and content is not reply.content and _CAPTURED.match(cell.source):
@@ -118,15 +118,15 @@ def line_of_error(cell: Cell, error: CellError | None) -> int | None:
 def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
     """List what is worth knowing about a cell beside its error."""
     place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
-    for command, code in reply.words.get("shell_lines", []):
+    for command, code in reply.payload.get("shell_lines", []):
         yield from _shell_findings(str(command), int(code), output, place)
-    if count := reply.words.get("breakpoints"):
+    if count := reply.payload.get("breakpoints"):
         message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
         yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
     if cell.expects_error and not raised:
         message = "the cell is tagged raises-exception and raised nothing"
         yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
-    if raised and not cell.expects_error and reply.status == "ok" and not reply.words.get("exit_asked"):
+    if raised and not cell.expects_error and reply.status == "ok" and not reply.payload.get("exit_asked"):
         message = (
             "the error is among the cell's outputs while the kernel's reply says that it ended well (%%capture, an "
             "output widget or a figure that fails when it is drawn); other runners pass such a cell"

@@ -294,7 +294,7 @@ class _LectureRun:
         if cell.line is not None and stack.cell_line is not None and stack.cell_line <= cell.source.count("\n") + 1:
             evidence = replace(evidence, line=cell.line + stack.cell_line - 1)
         if stopped:
-            return evidence, self.devices.take_words(cell.number, request.reply.words)
+            return evidence, self.devices.take_words(cell.number, request.reply.payload)
         return evidence, self.devices.take_last_words(cell.number, words, attached.request_count)
 
     @staticmethod
@@ -307,17 +307,17 @@ class _LectureRun:
         self, attached: KernelSession, cell: Cell, reply: Reply, measured: CellReadings
     ) -> tuple[CellRun, tuple[Outcome, Evidence] | None]:
         client = attached.client
-        attached.stack_taken = "stack_taken" in reply.words
-        seen = self.devices.take_words(cell.number, reply.words)
+        attached.stack_taken = "stack_taken" in reply.payload
+        seen = self.devices.take_words(cell.number, reply.payload)
         self.threads_after[cell.number] = [
-            (name, self.cell_of_request.get(request, 0)) for name, request in reply.words.get("threads", [])
+            (name, self.cell_of_request.get(request, 0)) for name, request in reply.payload.get("threads", [])
         ]
         error = cell_error(reply, client.errors, cell)
-        if error is None and reply.words.get("exit_asked"):
+        if error is None and reply.payload.get("exit_asked"):
             error = exit_error()
         text = client.text
         self.findings.extend(cell_findings(cell, reply, is_cut=text.is_cut, raised=error is not None, output=text.text))
-        figures, faults = client.figures.end_cell(cell)
+        figures, faults = client.reported_values.end_cell(cell)
         self.findings.extend(faults)
         status = CellStatus.OK
         if error is not None:
