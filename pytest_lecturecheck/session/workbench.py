@@ -20,15 +20,10 @@ from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
-from pytest_lecturecheck.probe import marked_processes as leftovers
-from pytest_lecturecheck.probe import oom
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
-from pytest_lecturecheck.probe.machine import available_memory, read_ulimit
-from pytest_lecturecheck.probe.memory import open_memory_probe
-from pytest_lecturecheck.probe.remote import RemoteProbe
+from pytest_lecturecheck.session.kernel_ports import MachineLeftovers, MachineMemory, MachineOomRecords, MachineProbes
 from pytest_lecturecheck.session.reaper import Reaper
 
 _RECONNECT_MILLISECONDS: Final = 4
@@ -88,28 +83,14 @@ class Workbench:
         # On Windows only the kernel itself watches its parent.
         self._reaper = None if os.name == "nt" else Reaper()
 
-        def open_probe(pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
-            on_kernel(pid)
-            return open_memory_probe(pid, run_token=token, read_group=read_group)
-
         self._ports = Ports(
-            open_probe=open_probe,
-            open_device_probe=self._gpus.open_probe,
-            note_killed=self._gpus.note_killed,
-            find_marked=leftovers.find_marked,
-            list_shared_memory=leftovers.list_shared_memory,
-            find_mapped=leftovers.find_mapped,
-            remove_shared_memory=leftovers.remove_shared_memory,
-            oom_counters=lambda folder: oom.read_oom_counters(cap_folder=folder),
-            compare_oom=oom.compare_oom_counters,
-            read_kernel_log=lambda pids, since: oom.read_kernel_log(pids, since_seconds=since),
-            read_load_average=lambda: oom.read_load_average(core_count=machine.core_count),
-            warden=self._reaper,
-            available_memory=available_memory,
+            probes=MachineProbes(self._gpus, on_kernel),
+            host=MachineMemory(machine.core_count),
+            oom=MachineOomRecords(),
+            leftovers=MachineLeftovers(),
+            reaper=self._reaper,
             on_progress=on_progress,
-            read_ulimit=read_ulimit,
             launcher=launcher,
-            open_remote_probe=RemoteProbe,
         )
 
     def run(  # noqa: PLR0913 - one run has that many parts; all but four by keyword

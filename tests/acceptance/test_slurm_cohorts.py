@@ -75,8 +75,8 @@ def test_a_cohort_that_its_allocation_cannot_hold_does_not_wait_for_ever(own_pro
     )
     assert sorted(run["outcome"] for run in members(session)) == ["completed", "not started"], session.text
     assert session.verdict("a.ipynb")["headline"] == (
-        "1 of 2 kernels did not start: the kernel was still queued when the others of its cohort had waited for it for "
-        "15 s: there is no room for all of them at once; get an allocation that holds them (salloc --ntasks=... "
+        "1 of 2 kernels did not start: the kernel was still queued after the others of its cohort had waited for it "
+        "for 15 s: there is no room for all of them at once; get an allocation that holds them (salloc --ntasks=... "
         "--mem=...), or try fewer kernels"
     )
     assert steps() == []

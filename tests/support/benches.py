@@ -18,7 +18,7 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.probe.machine import detect_machine
 from pytest_lecturecheck.session.workbench import Workbench
-from support.fakes import FakeDeviceProbe, FakeProbe
+from support.fakes import FakeDeviceProbe, FakeProbe, FakeProbes
 
 FIRST_LINE = 100
 """Each cell begins 100 lines after the one before it, so that lines are told apart."""
@@ -78,9 +78,9 @@ class Bench:
     def run(
         self, *cells: str | Code, probe: FakeProbe | None = None, kernel_name: str | None = None, **settings
     ) -> Run:
-        """Run a lecture of these cells; without a probe a fake one stands in."""
-        stand_in = probe or FakeProbe()
-        self._bench._ports = replace(self._real_ports, open_probe=lambda *_args, **_more: stand_in)
+        """Run a lecture of these cells; without a probe a fake one is used."""
+        probes = FakeProbes(probe, others=self._real_ports.probes)
+        self._bench._ports = replace(self._real_ports, probes=probes)
         return self._run(*cells, kernel_name=kernel_name, **settings)
 
     def run_on_devices(
@@ -91,12 +91,7 @@ class Bench:
         **settings,
     ) -> Run:
         """Run a lecture of these cells with variables of its own, and with these devices where any are given."""
-        stand_in = FakeProbe()
-        ports = replace(
-            self._real_ports,
-            open_probe=lambda *_args, **_more: stand_in,
-            open_device_probe=lambda _pid, _token: device_probe,
-        )
+        ports = replace(self._real_ports, probes=FakeProbes(devices=device_probe))
         plan = RunPlan(
             lecture=lecture(self.folder, *cells),
             settings=replace(DEFAULTS, **{"timeout_seconds": 60.0, **settings}),
@@ -124,11 +119,11 @@ class Bench:
 
 
 def kernelspec(folder: Path, name: str, *argv: str, language: str = "python") -> Path:
-    """Write a kernelspec; give the folder for ``JUPYTER_PATH``."""
-    place = folder / "jupyter" / "kernels" / name
-    place.mkdir(parents=True)
+    """Write a kernelspec; return the folder for ``JUPYTER_PATH``."""
+    spec_folder = folder / "jupyter" / "kernels" / name
+    spec_folder.mkdir(parents=True)
     spec = {"argv": list(argv), "display_name": name, "language": language}
-    (place / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    (spec_folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
     return folder / "jupyter"
 
 

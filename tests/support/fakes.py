@@ -49,6 +49,28 @@ class FakeProbe:
         return self.samples
 
 
+class FakeProbes:
+    """Opens the same probes for every kernel."""
+
+    def __init__(self, probe: FakeProbe | None = None, devices: FakeDeviceProbe | None = None, others=None):
+        self.probe = probe or FakeProbe()
+        self.devices = devices
+        self.others = others
+
+    def open_probe(self, _pid, _token, _read_group):
+        return self.probe
+
+    def open_remote_probe(self):
+        return self.probe
+
+    def open_device_probe(self, pid, token):
+        return self.devices if self.others is None else self.others.open_device_probe(pid, token)
+
+    def note_killed(self, token):
+        if self.others is not None:
+            self.others.note_killed(token)
+
+
 class FakeDeviceProbe:
     """Devices as a script has them: readings for each cell, uses before, during and after the lecture."""
 

@@ -1,4 +1,4 @@
-"""Where the kernels of a cohort wait for each other, so that their first cells start at the same moment."""
+"""Let the kernels of a cohort wait for each other, so that their first cells start at the same moment."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import contextlib
 import time
 from typing import Final, Protocol
 
-from pytest_lecturecheck.model.probe import Probe, Snapshot
+from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
+from pytest_lecturecheck.model.probe import Snapshot
 
 _LOOK_SECONDS: Final = 0.1
 
 
 class WatchedKernel(Protocol):
-    """What a cohort has to know of a kernel."""
+    """A kernel as its cohort uses it."""
 
     @property
-    def probe(self) -> Probe:
-        """Give what measures it."""
-
-    @property
-    def devices_since(self) -> float:
-        """Give when its devices' timelines begin, of ``time.perf_counter``."""
+    def probes(self) -> KernelProbes:
+        """Return its probes."""
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether its process has ended."""
+        """Return True if its process has ended."""
 
     def stop(self) -> None:
         """Kill it because of its memory."""
@@ -33,37 +30,37 @@ class WatchedKernel(Protocol):
 
 class Barrier:
     """
-    Opens when every kernel that will be ready is; one that ends before holds nobody up. For one event loop.
+    Opens when every kernel is ready or has ended. Not thread-safe: for one event loop.
 
     Args:
-        count: kernels that are waited for.
+        count: number of kernels.
     """
 
     def __init__(self, count: int) -> None:
-        """Wait for all of them."""
+        """Start closed."""
         self._missing = count
         self._queued = 0
         self._count = count
         self._open = asyncio.Event()
         self.opened_at: float | None = None
-        """When it opened, of ``time.perf_counter``; ``None`` while it is shut."""
+        """When it opened (``time.perf_counter``); ``None`` while it is closed."""
 
     def settle(self) -> None:
-        """Count one kernel as arrived, or as one that never will."""
+        """Count one kernel that is ready, or that will never be."""
         self._missing -= 1
         if self._missing <= 0 and self.opened_at is None:
             self.opened_at = time.perf_counter()
             self._open.set()
 
     def note_queue(self, change: int) -> None:
-        """Count kernels that queue for room before they start."""
+        """Change the number of kernels that queue before they start."""
         self._queued += change
 
     async def wait_while_stuck(self, limit_seconds: float) -> None:
         """
-        Wait until, for so long, nobody could come any more but kernels that queue, while others wait for them.
+        Wait until all missing kernels have been queueing for this long while others were ready.
 
-        Those that wait hold room and will not give it up: whoever queues for that very room would queue for ever.
+        The ready kernels hold room that they will not give up. A kernel that queues for that room would queue for ever.
         """
         clock = asyncio.get_running_loop().time
         since = clock()
@@ -73,7 +70,7 @@ class Barrier:
                 since = clock()
 
     async def wait(self, limit_seconds: float | None) -> None:
-        """Wait until it opens, or until the time is over: then the kernel goes on by itself."""
+        """Wait until it opens, or until the time is over; then the kernel continues alone."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_seconds):
                 await self._open.wait()
@@ -81,19 +78,19 @@ class Barrier:
 
 class BarrierSlot:
     """
-    One kernel's place in a cohort: what its run tells the others.
+    One kernel's slot in a cohort, through which its run and the cohort communicate.
 
     Args:
-        barrier: where the kernels wait for each other.
+        barrier: the barrier of the cohort.
 
     Attributes:
-        origin: start of the run, of ``time.perf_counter``; its record's times count from there.
-        device_origin: when the devices' timelines of its record begin, on the same clock.
-        first_cell_at: when its first cell was sent to the kernel, on the same clock, or ``None``.
+        origin: start of the run (``time.perf_counter``), from which its record's times count.
+        device_origin: when the GPUs' timelines of its record begin (same clock).
+        first_cell_at: when its first cell was sent to the kernel (same clock), or ``None``.
     """
 
     def __init__(self, barrier: Barrier) -> None:
-        """Take a place; the kernel is not there yet."""
+        """Create a slot without a kernel."""
         self._barrier = barrier
         self._is_settled = self._is_queued = False
         self._kernel: WatchedKernel | None = None
@@ -101,31 +98,31 @@ class BarrierSlot:
         self.first_cell_at: float | None = None
 
     def note_kernel(self, kernel: WatchedKernel) -> None:
-        """Say which kernel has been launched."""
-        self._kernel, self.device_origin = kernel, kernel.devices_since
+        """Record the kernel that was launched."""
+        self._kernel, self.device_origin = kernel, kernel.probes.devices_since
 
     async def wait_for_others(self, limit_seconds: float | None) -> None:
-        """Say that this kernel is ready, and wait for the others."""
+        """Report that this kernel is ready, and wait for the others."""
         self._settle()
         await self._barrier.wait(limit_seconds)
 
     def note_queue(self, *, is_queued: bool) -> None:
-        """Say whether this kernel queues for room before it starts."""
+        """Record whether this kernel queues before it starts."""
         if is_queued is not self._is_queued:
             self._is_queued = is_queued
             self._barrier.note_queue(1 if is_queued else -1)
 
     async def wait_while_stuck(self, limit_seconds: float) -> None:
-        """Wait until the others have waited so long for kernels that queue, and for nothing else."""
+        """Wait until the others have waited this long for queued kernels only."""
         await self._barrier.wait_while_stuck(limit_seconds)
 
     def note_sent(self) -> None:
-        """Note that a cell was sent to the kernel; the first one counts."""
+        """Record that a cell was sent to the kernel; only the first one counts."""
         if self.first_cell_at is None:
             self.first_cell_at = time.perf_counter()
 
     def leave(self) -> None:
-        """Say that nothing of this kernel is left, or that it never came to be."""
+        """Report that this kernel has ended, or will never start."""
         self._settle()
         self._kernel = None
 
@@ -136,9 +133,9 @@ class BarrierSlot:
 
     @property
     def last_snapshot(self) -> Snapshot | None:
-        """Give the kernel's last figures; ``None`` before the first and after its end."""
+        """Return the kernel's last reading; ``None`` before the first one and after its end."""
         kernel = self._kernel
-        return None if kernel is None or kernel.has_ended else kernel.probe.snapshot()
+        return None if kernel is None or kernel.has_ended else kernel.probes.memory.snapshot()
 
     def stop(self) -> None:
         """Kill the kernel at once."""

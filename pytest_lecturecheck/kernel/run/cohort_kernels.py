@@ -1,4 +1,4 @@
-"""Run several kernels at the same moment, from one event loop: a cohort."""
+"""Run a cohort: several kernels at the same moment, in one event loop."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP
 
 WATCH_SECONDS: Final = 0.02
-"""How often the kernels' memory is added up."""
+"""Interval at which the kernels' memory is added up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberEnd:
     """
-    One kernel of a cohort that has ended.
+    One kernel of a cohort that has ended. Times count from the start of the cohort.
 
     Attributes:
         run: its record.
-        origin_seconds: start of its run, after the start of the cohort: times of the record count from there.
-        device_origin_seconds: when the devices' timelines of the record begin, after the start of the cohort.
-        first_cell_seconds: when its first cell was sent, after the start of the cohort, or ``None``.
+        origin_seconds: start of its run, from which the times of the record count.
+        device_origin_seconds: when the GPUs' timelines of the record begin.
+        first_cell_seconds: when its first cell was sent, or ``None``.
     """
 
     run: Run
@@ -48,8 +48,8 @@ class CohortEnd:
 
     Attributes:
         members: its kernels, in the order of their plans.
-        opened_seconds: when all that were to be ready were, after the start of the cohort; ``None`` where none was.
-        together: the most memory of the machine that they held together, from samples; ``None`` where there is none.
+        opened_seconds: when all kernels were ready, after the start of the cohort; ``None`` if none was.
+        together: sampled peak of the memory that they used together; ``None`` if there is no sample.
     """
 
     members: tuple[MemberEnd, ...]
@@ -59,26 +59,27 @@ class CohortEnd:
 
 async def run_cohort(plans: Sequence[RunPlan], ports: Ports, context: zmq.asyncio.Context, name: str) -> CohortEnd:
     """
-    Start a kernel for each plan at once, and their first cells at the same moment; give the records.
+    Start a kernel for each plan at once, and their first cells at the same moment; return the records.
 
-    Whatever a kernel does ends in its record and leaves the others alone. Cancelling the task tears all of them down.
+    Whatever a kernel does ends in its record and does not affect the others. Cancelling the task tears all of them
+    down.
 
     Args:
         plans: one for each kernel.
-        ports: what runs need.
-        context: sockets.
+        ports: access to the machine.
+        context: zmq context of the sockets.
         name: name of the cohort, for progress.
     """
     began = time.perf_counter()
     barrier = Barrier(len(plans))
-    seats = [BarrierSlot(barrier) for _ in plans]
-    watch = _Watch(seats, _shared_cap(plans, ports))
-    board = _Board(name, len(plans), ports.on_progress)
+    slots = [BarrierSlot(barrier) for _ in plans]
+    watch = _Watch(slots, _shared_cap(plans, ports))
+    progress = _JointProgress(name, len(plans), ports.on_progress)
     runs = [
-        _run_member(plan, replace(ports, on_progress=board.listener(place)), context, seat)
-        for place, (plan, seat) in enumerate(zip(plans, seats, strict=True))
+        _run_member(plan, replace(ports, on_progress=progress.listener(position)), context, slot)
+        for position, (plan, slot) in enumerate(zip(plans, slots, strict=True))
     ]
-    watcher = asyncio.ensure_future(watch.go())
+    watcher = asyncio.ensure_future(watch.run())
     try:
         records = await _wait_for_all(runs)
     finally:
@@ -86,25 +87,25 @@ async def run_cohort(plans: Sequence[RunPlan], ports: Ports, context: zmq.asynci
     members = tuple(
         MemberEnd(
             run=record,
-            origin_seconds=seat.origin - began,
-            device_origin_seconds=seat.device_origin - began,
-            first_cell_seconds=None if seat.first_cell_at is None else seat.first_cell_at - began,
+            origin_seconds=slot.origin - began,
+            device_origin_seconds=slot.device_origin - began,
+            first_cell_seconds=None if slot.first_cell_at is None else slot.first_cell_at - began,
         )
-        for record, seat in zip(records, seats, strict=True)
+        for record, slot in zip(records, slots, strict=True)
     )
     opened = None if barrier.opened_at is None else barrier.opened_at - began
     return CohortEnd(members=members, opened_seconds=opened, together=watch.peak(began))
 
 
-async def _run_member(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, seat: BarrierSlot) -> Run:
+async def _run_member(plan: RunPlan, ports: Ports, context: zmq.asyncio.Context, slot: BarrierSlot) -> Run:
     try:
-        return await run_lecture(plan, ports, context, seat)
+        return await run_lecture(plan, ports, context, slot)
     finally:
-        seat.leave()
+        slot.leave()
 
 
 async def _wait_for_all(runs: Sequence[Coroutine[Any, Any, Run]]) -> list[Run]:
-    """Wait for all, whatever becomes of one; a cancellation goes to each, and waits for each one's cleanup."""
+    """Wait for all runs; pass a cancellation on to each and wait for its cleanup."""
     tasks = [asyncio.ensure_future(run) for run in runs]
     try:
         await asyncio.wait(tasks)
@@ -118,34 +119,34 @@ async def _wait_for_all(runs: Sequence[Coroutine[Any, Any, Run]]) -> list[Run]:
 
 
 def _shared_cap(plans: Sequence[RunPlan], ports: Ports) -> int | None:
-    """Give what kernels without a chosen cap may take together: what one of them might take alone."""
+    """Return the joint limit of kernels with the automatic cap: the limit of one kernel alone."""
     machines = [plan.machine for plan in plans if plan.settings.memory_cap_bytes == AUTOMATIC_CAP]
-    return automatic_cap(machines[0].usable_memory_bytes, ports.available_memory()) if machines else None
+    return automatic_cap(machines[0].usable_memory_bytes, ports.host.available_bytes()) if machines else None
 
 
 class _Watch:
     """
-    Adds up what the kernels hold, and stops the largest where they exhaust the machine together.
+    Adds up the kernels' memory, and stops the largest kernel if they exceed their joint limit.
 
     Args:
-        seats: the kernels.
-        cap_bytes: what they may hold together, or ``None``.
+        slots: the kernels.
+        cap_bytes: the joint limit, or ``None``.
     """
 
-    def __init__(self, seats: Sequence[BarrierSlot], cap_bytes: int | None) -> None:
-        self._seats = seats
+    def __init__(self, slots: Sequence[BarrierSlot], cap_bytes: int | None) -> None:
+        self._slots = slots
         self._cap_bytes = cap_bytes
         self._highest: tuple[int, float, tuple[int, ...]] | None = None
 
-    async def go(self) -> None:
-        """Look again and again, until cancelled."""
+    async def run(self) -> None:
+        """Sample until cancelled."""
         while True:
-            self.look()
+            self.sample()
             await asyncio.sleep(WATCH_SECONDS)
 
-    def look(self) -> None:
-        """Look once."""
-        snapshots = [seat.last_snapshot for seat in self._seats]
+    def sample(self) -> None:
+        """Take one sample."""
+        snapshots = [slot.last_snapshot for slot in self._slots]
         if not any(snapshots):
             return
         held = tuple(0 if snapshot is None else snapshot.footprint_bytes for snapshot in snapshots)
@@ -153,24 +154,24 @@ class _Watch:
         if self._highest is None or total > self._highest[0]:
             self._highest = (total, time.perf_counter(), held)
         if self._cap_bytes is not None and total > self._cap_bytes:
-            self._seats[held.index(max(held))].stop()
+            self._slots[held.index(max(held))].stop()
 
     def peak(self, began: float) -> PeakOfSum | None:
-        """Give the highest sum, in seconds after ``began``."""
+        """Return the highest sum, with its time after ``began``."""
         if self._highest is None:
             return None
         total, at, held = self._highest
         return PeakOfSum(total_bytes=total, seconds=round(at - began, 3), parts_bytes=held)
 
 
-class _Board:
+class _JointProgress:
     """
-    Makes one progress of those of all kernels: the cell of the one that is furthest behind, and what all hold.
+    Merges the progress of all kernels: the cell of the slowest one, and the memory of all.
 
     Args:
         name: name of the cohort.
         count: number of kernels.
-        on_progress: is told.
+        on_progress: called with the merged progress.
     """
 
     def __init__(self, name: str, count: int, on_progress: Callable[[RunProgress], None]) -> None:
@@ -178,15 +179,15 @@ class _Board:
         self._last: list[RunProgress | None] = [None] * count
         self._on_progress = on_progress
 
-    def listener(self, place: int) -> Callable[[RunProgress], None]:
-        """Give what the kernel at this place tells its progress to."""
+    def listener(self, position: int) -> Callable[[RunProgress], None]:
+        """Return the listener for the kernel at this position."""
 
         def note(progress: RunProgress) -> None:
-            before = self._last[place]
+            before = self._last[position]
             if before is not None and before.number and not progress.number:
-                # Between its last cell and its end a kernel holds nobody up.
+                # After its last cell a kernel must not count as the slowest one.
                 progress = replace(progress, number=progress.total)
-            self._last[place] = progress
+            self._last[position] = progress
             self._on_progress(self._joined())
 
         return note

@@ -1,4 +1,4 @@
-"""What a run learns of GPUs and of the compiler, cell by cell, and what it makes of it at the end."""
+"""Collect what is known of GPUs and the compiler, cell by cell, and derive readings and findings."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pytest_lecturecheck.units import MIB, format_duration, format_size
 
 RESERVED_SOURCE: Final = "NVML, reserved by preallocation"
 _BACK_BYTES: Final = 64 * 1024**2
-"""How much more may be in use on a device after a teardown than before the start without a word."""
+"""Rise of the memory in use on a GPU, from before the start to after the teardown, that is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellDevices:
     """
-    What is known of GPUs and the compiler in one cell.
+    GPUs and the compiler in one cell.
 
     Attributes:
-        allocators: the allocators' figures at its end, or their last words.
-        compilation: what the compiler took, or ``None`` where JAX was not imported.
-        readings: the metrics that follow from them.
+        allocators: usage of the allocators at its end, or from the crash record.
+        compilation: compile times, or ``None`` if JAX was not imported.
+        readings: the metrics derived from them.
     """
 
     allocators: tuple[AllocatorUsage, ...] = ()
@@ -46,7 +46,7 @@ class CellDevices:
 
 class DeviceLog:
     """
-    Keeps the account of one run.
+    Collects the GPU and compiler data of one run.
 
     Args:
         lecture: name of the lecture.
@@ -59,24 +59,24 @@ class DeviceLog:
         self._history: list[tuple[AllocatorUsage, ...]] = []
         self._first: dict[tuple[str, str], AllocatorUsage] = {}
         self._latest: dict[tuple[str, str], AllocatorUsage] = {}
-        self._is_whole = True
-        self._told: set[str] = set()
+        self._is_complete = True
+        self._reported: set[str] = set()
         self.findings: list[Finding] = []
 
     # -- the devices --------------------------------------------------------------------------------------------------
 
     def attach(self, probe: DeviceProbe | None) -> None:
-        """Take the probe of the kernel that was just started; the one of an earlier try is closed."""
+        """Use the probe of a newly launched kernel; close that of an earlier try."""
         if self._probe is not None:
             self._probe.close()
         self._probe = probe
 
-    def look_before(self) -> None:
-        """Say which of the memory that the lecture will miss is left over from lectures that have ended."""
+    def report_leftovers(self) -> None:
+        """Report GPU memory that is still held by lectures that have ended."""
         for use in self._probe.snapshot() if self._probe is not None else ():
             for holder in use.holders:
                 if holder.kind is HolderKind.ENDED_LECTURE and holder.was_there_first:
-                    self._tell(_held_before(use, holder))
+                    self._add_finding(_held_before(use, holder))
 
     def begin_cell(self) -> None:
         """Open a cell's window."""
@@ -88,27 +88,27 @@ class DeviceLog:
         return self._probe.end_cell() if self._probe is not None else {}
 
     def snapshot(self) -> tuple[DeviceUse, ...]:
-        """Give the devices as they stand, for evidence."""
+        """Return the current state of the GPUs, for evidence."""
         return tuple(self._mark_use(use) for use in self._probe.snapshot()) if self._probe is not None else ()
 
     async def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
-        """Look once more at the devices after the teardown, and give the lecture's readings and the devices."""
+        """Read the GPUs after the teardown, and return the lecture's readings and the GPUs."""
         if self._probe is None:
             return {}, ()
-        # It waits for memory that is slow to come back; the kernels beside this one do not.
+        # In a thread, because closing waits for memory that is released late, and other kernels must go on.
         readings, uses = await asyncio.to_thread(self._probe.close)
         for use in uses:
-            self._look_after(use)
+            self._report_after(use)
         return self.marked(readings), tuple(self._mark_use(use) for use in uses)
 
-    def _look_after(self, use: DeviceUse) -> None:
+    def _report_after(self, use: DeviceUse) -> None:
         if use.fault:
             text = f"{use.device.label} could not be read to the end: {_printable(use.fault)}"
-            self._tell(f"{text}; its figures are of what was seen until then", FindingKind.MEASURE)
+            self._add_finding(f"{text}; its values cover the time until then", FindingKind.MEASURE)
         gone = f"memory of {use.device.label} did not come back after the teardown: "
         for holder in use.leftovers:
             lecture = _printable(holder.lecture or self._lecture)
-            self._tell(
+            self._add_finding(
                 f"{gone}{_size_text(holder.used_bytes)} still held by pid {holder.pid}, left over from {lecture}"
             )
         if use.leftovers or use.is_shared or use.after_bytes is None or use.before_bytes is None:
@@ -116,69 +116,69 @@ class DeviceLog:
         more_bytes = use.after_bytes - use.before_bytes
         if more_bytes >= _BACK_BYTES:
             more = format_size(more_bytes)
-            self._tell(f"{gone}{more} more in use than before the lecture, and no process is known to hold it")
+            self._add_finding(f"{gone}{more} more in use than before the lecture, and no process is known to hold it")
 
-    # -- words of the kernel ------------------------------------------------------------------------------------------
+    # -- the agent's payload and crash record -------------------------------------------------------------------------
 
-    def take_words(self, cell_number: int, words: Mapping[str, Any]) -> CellDevices:
-        """Take the agent's words at the end of a cell."""
-        for library, error in words.get("allocator_errors", {}).items():
-            self._tell(
-                f"the allocator of {library} could not be asked ({error}); its memory is missing from the figures",
+    def note_cell(self, cell_number: int, payload: Mapping[str, Any]) -> CellDevices:
+        """Record the agent's payload at the end of a cell."""
+        for library, error in payload.get("allocator_errors", {}).items():
+            self._add_finding(
+                f"the allocator of {library} could not be read ({error}); its memory is missing from the measurements",
                 FindingKind.MEASURE,
                 cell_number,
             )
-        allocators = words.get("allocators", ())
+        allocators = payload.get("allocators", ())
         readings = cell_readings(self._before(), allocators)
         self._keep(allocators, cell_number)
-        return _with_compilation(allocators, words.get("compilation"), readings)
+        return _with_compilation(allocators, payload.get("compilation"), readings)
 
     def _before(self) -> tuple[AllocatorUsage, ...]:
-        """Give the figures at the last cell's end; of an allocator that was silent there only its peaks are known."""
-        last = {_key(figures): figures for figures in (self._history[-1] if self._history else ())}
-        silent = {key: replace(figures, live_bytes=0, pool_bytes=None) for key, figures in self._latest.items()}
+        """Return the usage at the last cell's end; if an allocator was missing there, only its peaks are known."""
+        last = {_key(usage): usage for usage in (self._history[-1] if self._history else ())}
+        silent = {key: replace(usage, live_bytes=0, pool_bytes=None) for key, usage in self._latest.items()}
         return tuple({**silent, **last}.values())
 
-    def read_last_words(self, words: CrashRecord | None, request: int) -> CellDevices:
+    def interpret_crash(self, record: CrashRecord | None, request: int) -> CellDevices:
         """
-        Say what a kernel's last words mean for the cell that runs; nothing is booked yet.
+        Interpret a crash record for the running cell without recording it.
 
         Args:
-            words: what the kernel has written down.
+            record: the crash record, or ``None``.
             request: number of the cell's request.
         """
-        if words is None:
+        if record is None:
             return CellDevices()
-        # It may go higher, or have gone higher, after its last words.
+        # The kernel may use more after the last write.
         readings = {
             metric: replace(reading, method=Method.SAMPLED, high=None) if isinstance(reading, Measurement) else reading
-            for metric, reading in cell_readings(self._before(), words.allocators).items()
+            for metric, reading in cell_readings(self._before(), record.allocators).items()
         }
-        return _with_compilation(words.allocators, words.compilation_in(request, time.monotonic()), readings)
+        return _with_compilation(record.allocators, record.compilation_in(request, time.monotonic()), readings)
 
-    def take_last_words(self, cell_number: int, words: CrashRecord | None, request: int) -> CellDevices:
-        """Book what a kernel had written down before it died, or before it was killed."""
-        seen = self.read_last_words(words, request)
-        self._is_whole = False
+    def note_crash(self, cell_number: int, record: CrashRecord | None, request: int) -> CellDevices:
+        """Record the crash record of a kernel that died or is about to be killed."""
+        seen = self.interpret_crash(record, request)
+        self._is_complete = False
         self._keep(seen.allocators, cell_number)
         return seen
 
     def _keep(self, allocators: tuple[AllocatorUsage, ...], cell_number: int) -> None:
         self._history.append(allocators)
-        for figures in allocators:
-            self._first.setdefault(_key(figures), figures)
-            self._latest[_key(figures)] = figures
+        for usage in allocators:
+            self._first.setdefault(_key(usage), usage)
+            self._latest[_key(usage)] = usage
         for device, libraries in shared_devices(allocators):
-            self._tell(
-                f"{' and '.join(libraries)} share {device}: its figures are those of the library that took most, not "
-                "a sum",
+            self._add_finding(
+                f"{' and '.join(libraries)} share {device}: its values are those of the library that used most, "
+                "not a sum",
                 FindingKind.MEASURE,
                 cell_number,
             )
 
     def lecture_readings(self, cells: tuple[CellRun, ...]) -> dict[Metric, Reading]:
-        """Give the lecture's readings from the kernel's words: allocators, and the sum of what compiling took."""
-        readings = lecture_readings(self._history, is_whole=self._is_whole)
+        """Return the lecture's readings of allocators, and the sum of its compile times."""
+        readings = lecture_readings(self._history, is_complete=self._is_complete)
         compiled = [found.value for cell in cells if (found := cell.measured(Metric.COMPILE)) is not None]
         if compiled:
             readings[Metric.COMPILE] = Measurement(
@@ -189,7 +189,7 @@ class DeviceLog:
     # -- preallocation ------------------------------------------------------------------------------------------------
 
     def marked(self, readings: Mapping[Metric, Reading]) -> dict[Metric, Reading]:
-        """Give the readings with preallocated memory named as such."""
+        """Return the readings with preallocated memory marked as such."""
         return {metric: self._mark(reading) for metric, reading in readings.items()}
 
     def _mark(self, reading: Reading) -> Reading:
@@ -210,15 +210,17 @@ class DeviceLog:
 
     # -- findings -----------------------------------------------------------------------------------------------------
 
-    def _tell(self, message: str, kind: FindingKind = FindingKind.PROCESS, cell_number: int | None = None) -> None:
-        """Say something once in a run."""
-        if message not in self._told:
-            self._told.add(message)
+    def _add_finding(
+        self, message: str, kind: FindingKind = FindingKind.PROCESS, cell_number: int | None = None
+    ) -> None:
+        """Add a finding once per run."""
+        if message not in self._reported:
+            self._reported.add(message)
             self.findings.append(Finding(kind=kind, message=message, cell_number=cell_number))
 
 
-def _key(figures: AllocatorUsage) -> tuple[str, str]:
-    return figures.library, figures.device
+def _key(usage: AllocatorUsage) -> tuple[str, str]:
+    return usage.library, usage.device
 
 
 def _with_compilation(
@@ -228,7 +230,7 @@ def _with_compilation(
         more: dict[Metric, Reading] = {Metric.COMPILE: compile_reading(compilation)}
         return CellDevices(allocators=allocators, compilation=compilation, readings={**readings, **more})
     if isinstance(compilation, str):
-        reason = f"jax.monitoring could not be listened to: {compilation}"
+        reason = f"jax.monitoring could not be used: {compilation}"
         readings = {**readings, Metric.COMPILE: Unavailable(metric=Metric.COMPILE, reason=reason)}
     return CellDevices(allocators=allocators, readings=readings)
 
@@ -242,7 +244,7 @@ def _held_before(use: DeviceUse, holder: DeviceHolder) -> str:
 
 
 def _size_text(size_bytes: int | None) -> str:
-    # Whole MiB, as the driver's own tools print them.
+    # In whole MiB, as the driver's tools print sizes.
     return "memory of unknown size is" if size_bytes is None else f"{size_bytes // MIB} MiB are"
 
 

@@ -1,9 +1,9 @@
 """
-From an allocator's words to readings: what a cell and a lecture needed of a GPU. Pure.
+Derive the GPU readings of a cell and a lecture from the usage that allocators report. Pure.
 
-The peaks that JAX and PyTorch keep are those of the process's life. One that rose in a cell is the cell's; one that did
-not only bounds it from above, and what was live at the cell's two ends bounds it from below. Where several devices or
-libraries speak, the highest counts: bytes of two libraries are never added, because their peaks need not coincide.
+JAX and PyTorch keep the peak of the process's lifetime. A peak that rose during a cell is the cell's peak. Otherwise it
+is an upper bound, and the live bytes at both ends of the cell are a lower bound. Of several devices or libraries the
+highest value counts. Values of two libraries are never added, because their peaks need not coincide.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ _METRICS: Final = (Metric.GPU_LIVE, Metric.GPU_POOL)
 _FULL_FRACTION: Final = 0.99
 _FAR_UNDER_FRACTION: Final = 0.9
 _OVERHEAD_BYTES: Final = 1536 * 1024**2
-"""What a process holds of a device beside its allocator's pool: context, code, libraries' work space."""
+"""Memory of a process on a GPU outside its allocator's pool: context, code, work space of libraries."""
 
-Figures: TypeAlias = Sequence[AllocatorUsage]
+Usages: TypeAlias = Sequence[AllocatorUsage]
 _Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bounds:
-    """What is known of one allocator's peak: it lies between ``low`` and ``high`` (``None``: no upper end known)."""
+    """Bounds of one allocator's peak; ``high`` is ``None`` if there is no upper bound."""
 
     low: int
     high: int | None
     source: str
 
 
-def cell_readings(before: Figures, after: Figures) -> dict[Metric, Reading]:
+def cell_readings(before: Usages, after: Usages) -> dict[Metric, Reading]:
     """
-    Give ``gpu_live_bytes`` and ``gpu_pool_bytes`` of one cell.
+    Return ``gpu_live_bytes`` and ``gpu_pool_bytes`` of one cell.
 
     Args:
-        before: the allocators' figures at the end of the cell before; empty where none had spoken.
-        after: the figures at the cell's own end.
+        before: the allocators' usage at the end of the cell before; empty if none was reported.
+        after: the usage at the end of this cell.
     """
     if not after:
         return {}
-    earlier = {_key(figures): figures for figures in before}
+    earlier = {_key(usage): usage for usage in before}
     return {metric: _highest(metric, _cell_bounds(metric, earlier, after)) for metric in _METRICS}
 
 
-def _cell_bounds(metric: Metric, earlier: Mapping[_Key, AllocatorUsage], after: Figures) -> Iterator[_Bounds]:
-    for figures in after:
-        now, peak = _now(metric, figures), _peak(metric, figures)
+def _cell_bounds(metric: Metric, earlier: Mapping[_Key, AllocatorUsage], after: Usages) -> Iterator[_Bounds]:
+    for usage in after:
+        now, peak = _now(metric, usage), _peak(metric, usage)
         if now is None:
             continue
-        past, source = earlier.get(_key(figures)), _source(figures)
+        past, source = earlier.get(_key(usage)), _source(usage)
         past_now = (_now(metric, past) if past is not None else None) or 0
         past_peak = _peak(metric, past) if past is not None else 0
         low = max(now, past_now)
@@ -65,46 +65,46 @@ def _cell_bounds(metric: Metric, earlier: Mapping[_Key, AllocatorUsage], after: 
         elif peak == past_peak:
             yield _Bounds(low=low, high=max(low, peak), source=source)
         else:
-            # The lecture has set the peak back; what came before that in the cell is lost.
+            # The lecture has reset the peak; the usage before the reset is unknown.
             yield _Bounds(low=max(low, peak), high=None, source=source)
 
 
-def lecture_readings(history: Iterable[Figures], *, is_whole: bool) -> dict[Metric, Reading]:
+def lecture_readings(history: Iterable[Usages], *, is_complete: bool) -> dict[Metric, Reading]:
     """
-    Give the lecture's ``gpu_live_bytes`` and ``gpu_pool_bytes``.
+    Return the lecture's ``gpu_live_bytes`` and ``gpu_pool_bytes``.
 
     Args:
-        history: what the allocators said at the end of each cell, in order.
-        is_whole: whether the last of them was said at the lecture's end; a kernel that died may have gone higher.
+        history: the allocators' usage at the end of each cell, in order.
+        is_complete: whether the last entry is from the end of the lecture; a kernel that died may have used more.
     """
-    states = [figures for figures in history if figures]
+    states = [usage for usage in history if usage]
     if not states:
         return {}
-    return {metric: _highest(metric, _life_bounds(metric, states, is_whole=is_whole)) for metric in _METRICS}
+    return {metric: _highest(metric, _life_bounds(metric, states, is_complete=is_complete)) for metric in _METRICS}
 
 
-def _life_bounds(metric: Metric, states: Sequence[Figures], *, is_whole: bool) -> Iterator[_Bounds]:
+def _life_bounds(metric: Metric, states: Sequence[Usages], *, is_complete: bool) -> Iterator[_Bounds]:
     series: dict[_Key, list[AllocatorUsage]] = {}
     for state in states:
-        for figures in state:
-            series.setdefault(_key(figures), []).append(figures)
-    for told in series.values():
-        levels = [level for figures in told if (level := _now(metric, figures)) is not None]
+        for usage in state:
+            series.setdefault(_key(usage), []).append(usage)
+    for usages in series.values():
+        levels = [level for usage in usages if (level := _now(metric, usage)) is not None]
         if not levels:
             continue
-        peaks = [_peak(metric, figures) for figures in told]
+        peaks = [_peak(metric, usage) for usage in usages]
         known = [peak for peak in peaks if peak is not None]
         low = max([*levels, *known])
-        # A peak that was set back, or is not kept, bounds nothing.
-        is_bound = is_whole and len(known) == len(peaks) and known == sorted(known)
-        yield _Bounds(low=low, high=low if is_bound else None, source=_source(told[0]))
+        # A peak that was reset or is not kept is no bound.
+        is_bound = is_complete and len(known) == len(peaks) and known == sorted(known)
+        yield _Bounds(low=low, high=low if is_bound else None, source=_source(usages[0]))
 
 
 def _highest(metric: Metric, bounds: Iterable[_Bounds]) -> Reading:
-    """Give the highest of several peaks: no lower than any low end, no higher than the highest high end."""
+    """Return the highest of several peaks, with bounds."""
     found = list(bounds)
     if not found:
-        return Unavailable(metric=metric, reason="the allocator does not say what its pool holds")
+        return Unavailable(metric=metric, reason="the allocator does not report the size of its pool")
     top = max(found, key=lambda bound: bound.low)
     highs = [bound.high for bound in found if bound.high is not None]
     if len(highs) < len(found):
@@ -115,31 +115,31 @@ def _highest(metric: Metric, bounds: Iterable[_Bounds]) -> Reading:
     return Measurement(metric=metric, value=top.low, method=Method.AGENT, source=top.source)
 
 
-def _now(metric: Metric, figures: AllocatorUsage) -> int | None:
-    return figures.live_bytes if metric is Metric.GPU_LIVE else figures.pool_bytes
+def _now(metric: Metric, usage: AllocatorUsage) -> int | None:
+    return usage.live_bytes if metric is Metric.GPU_LIVE else usage.pool_bytes
 
 
-def _peak(metric: Metric, figures: AllocatorUsage) -> int | None:
-    return figures.peak_live_bytes if metric is Metric.GPU_LIVE else figures.peak_pool_bytes
+def _peak(metric: Metric, usage: AllocatorUsage) -> int | None:
+    return usage.peak_live_bytes if metric is Metric.GPU_LIVE else usage.peak_pool_bytes
 
 
-def _key(figures: AllocatorUsage) -> _Key:
-    return figures.library, figures.device
+def _key(usage: AllocatorUsage) -> _Key:
+    return usage.library, usage.device
 
 
-def _source(figures: AllocatorUsage) -> str:
-    return f"{figures.library} on {figures.device}"
+def _source(usage: AllocatorUsage) -> str:
+    return f"{usage.library} on {usage.device}"
 
 
-def compile_reading(figures: CompileTimes) -> Measurement:
-    """Give ``compile_seconds`` of one cell."""
-    return Measurement(metric=Metric.COMPILE, value=figures.seconds, method=Method.AGENT, source="jax.monitoring")
+def compile_reading(times: CompileTimes) -> Measurement:
+    """Return ``compile_seconds`` of one cell."""
+    return Measurement(metric=Metric.COMPILE, value=times.seconds, method=Method.AGENT, source="jax.monitoring")
 
 
-def shared_devices(figures: Figures) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Name the devices that more than one library has memory of, each with its libraries."""
+def shared_devices(usages: Usages) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return the devices on which more than one library holds memory, each with its libraries."""
     holders: dict[str, list[AllocatorUsage]] = {}
-    for entry in figures:
+    for entry in usages:
         number = re.search(r"\d+$", entry.device)
         holders.setdefault(number[0] if number else entry.device, []).append(entry)
     for entries in holders.values():
@@ -148,29 +148,26 @@ def shared_devices(figures: Figures) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield entries[0].device, libraries
 
 
-def is_preallocated(first: Figures, last: Figures, used_bytes: float) -> bool:
+def is_preallocated(first: Usages, last: Usages, used_bytes: float) -> bool:
     """
-    Tell whether what a run holds of a device is JAX's preallocation, which says nothing about need.
+    Return True if the memory of a run on a device is JAX's preallocation, which says nothing about need.
 
-    A pool is preallocated where it was as large as its limit as soon as it spoke, and arrays never came near to
-    filling it.
+    A pool is preallocated if it was as large as its limit from the first report on, and arrays never nearly filled it.
 
     Args:
-        first: the first figures of each allocator.
-        last: its last figures.
-        used_bytes: what NVML says that the run holds of the device. Devices are matched by this size, because NVML's
-            indices and JAX's differ where the environment hides or reorders devices.
+        first: the first usage of each allocator.
+        last: its last usage.
+        used_bytes: memory of the run on the device according to NVML. Devices are matched by this size, because the
+            indices of NVML and JAX differ if the environment hides or reorders devices.
     """
-    at_first = {_key(figures): figures for figures in first}
+    at_first = {_key(usage): usage for usage in first}
     return any(
-        _fills_device(at_first.get(_key(figures), figures), figures, used_bytes)
-        for figures in last
-        if figures.library == "JAX"
+        _fills_device(at_first.get(_key(usage), usage), usage, used_bytes) for usage in last if usage.library == "JAX"
     )
 
 
 def _fills_device(first: AllocatorUsage, last: AllocatorUsage, used_bytes: float) -> bool:
-    # Old versions of JAX keep no figure of the pool; then it is the size in use on the device that shows it.
+    # Old versions of JAX do not report the pool; then only the memory in use on the device shows it.
     pool, limit = first.pool_bytes if first.pool_bytes is not None else first.limit_bytes, first.limit_bytes
     if not pool or not limit or pool < _FULL_FRACTION * limit:
         return False

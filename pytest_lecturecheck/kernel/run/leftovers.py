@@ -1,4 +1,4 @@
-"""What a lecture leaves on the machine: processes, shared memory, files, killed children; noted cell by cell."""
+"""Watch what a lecture leaves on the machine: processes, shared memory, files, killed children."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 
 from pytest_lecturecheck.kernel.process.teardown import Leftover
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
-from pytest_lecturecheck.kernel.run.ports import Ports
-from pytest_lecturecheck.kernel.run.shared_memory import SharedMemoryWatch
+from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources, SharedMemoryWatch
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.units import format_size
 
@@ -20,30 +19,30 @@ _BYPRODUCTS: Final = frozenset({"__pycache__", ".ipynb_checkpoints", ".pytest_ca
 
 class LeftoverWatch:
     """
-    Notes what appears while a lecture runs, so that what is left at its end has a cell to its name.
+    Notes what appears while a lecture runs, so that leftovers can be attributed to a cell.
 
     Args:
-        attached: the kernel.
-        ports: the machine.
+        session: the kernel.
+        sources: finds processes and shared memory.
         folder: the kernel's working folder.
         lecture: the lecture's own file.
     """
 
-    def __init__(self, attached: KernelSession, ports: Ports, folder: Path, lecture: Path) -> None:
-        """Note what is there before the first cell."""
-        self._attached = attached
-        self._ports = ports
+    def __init__(self, session: KernelSession, sources: LeftoverSources, folder: Path, lecture: Path) -> None:
+        """Record the state before the first cell."""
+        self._attached = session
+        self._sources = sources
         self._folder = folder
         self._files = _names_in(folder)
         self._lecture = lecture
         self._had_lecture = lecture.is_file()
-        self._shared_memory = SharedMemoryWatch(ports, attached.kernel.token)
+        self._shared_memory = SharedMemoryWatch(sources, session.kernel.token)
         self._process_cells: dict[int, int] = {}
         self._kill_count = 0
         self._findings: list[Finding] = []
 
     def look(self, cell_number: int) -> None:
-        """Note what a cell has left; to be called when it has ended and its processes are still there."""
+        """Record what appeared during a cell; call this while its processes still exist."""
         self._shared_memory.look(cell_number)
         for pid in self._other_processes():
             self._process_cells.setdefault(pid, cell_number)
@@ -60,34 +59,34 @@ class LeftoverWatch:
         self._kill_count = kill_count
 
     def _other_processes(self) -> Iterable[int]:
-        """Give the run's processes; none where there are no signs of any but the kernel."""
+        """Return the run's processes; empty if there is no sign of any but the kernel."""
         group = self._attached.kernel.group
         if group is not None:
             return group.pids()
         snapshot = self._attached.probe.snapshot()
         if snapshot is None or snapshot.process_count == 1:
             return ()
-        return self._ports.find_marked(self._attached.kernel.token)
+        return self._sources.find_marked(self._attached.kernel.token)
 
-    def left(self, leftovers: tuple[Leftover, ...]) -> Iterator[Finding]:
+    def report(self, killed: tuple[Leftover, ...]) -> Iterator[Finding]:
         """
-        Say what was left when the kernel had ended.
+        Report what was left when the kernel had ended.
 
         Args:
-            leftovers: the processes that had to be killed.
+            killed: the processes that had to be killed.
         """
         yield from self._findings
-        for process in leftovers[:_NAMES]:
+        for process in killed[:_NAMES]:
             message = (
                 f"left a process running: pid {process.pid}, {process.name[:_NAME_CHARS]!r}, "
                 f"{format_size(process.rss_bytes)}; it was killed"
             )
             cell = self._process_cells.get(process.pid)
             yield Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell)
-        if len(leftovers) > _NAMES:
-            message = f"left {len(leftovers) - _NAMES} more processes running; they were killed"
+        if len(killed) > _NAMES:
+            message = f"left {len(killed) - _NAMES} more processes running; they were killed"
             yield Finding(kind=FindingKind.PROCESS, message=message)
-        yield from self._shared_memory.left()
+        yield from self._shared_memory.report()
         if self._had_lecture and not self._lecture.is_file():
             message = "the lecture's own file was removed while it ran (by it, or by what ran beside it)"
             yield Finding(kind=FindingKind.FILES, message=message, fails_when_strict=True)

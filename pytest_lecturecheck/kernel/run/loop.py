@@ -1,8 +1,8 @@
 """
-The event loop of the kernels, on a thread of its own.
+Run the event loop of the kernels on a separate thread.
 
-nbclient and jupyter_client install signal handlers on a loop that runs in the main thread, which swallow Ctrl-C and
-SIGTERM. On another thread they cannot, and the main thread stays free to be interrupted.
+On a loop in the main thread nbclient and jupyter_client install signal handlers that swallow Ctrl-C and SIGTERM. On
+another thread they cannot, and the main thread remains interruptible.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.5
-"""How often the waiting main thread looks up; on Windows a lock cannot be interrupted otherwise."""
+"""Interval at which the waiting main thread wakes up; on Windows a blocked lock cannot be interrupted."""
 
 
 class KernelLoop:
     """
-    An asyncio loop on a daemon thread; started at first use.
+    An asyncio loop on a daemon thread, started at first use.
 
     Args:
-        on_wait: called about twice a second on the thread that waits.
+        on_wait: called about twice a second on the waiting thread.
     """
 
     def __init__(self, on_wait: Callable[[], None] = lambda: None) -> None:
-        """Create nothing yet."""
+        """Start nothing yet."""
         self._on_wait = on_wait
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """
-        Run ``coroutine`` to its end and give its result.
+        Run ``coroutine`` to its end and return its result.
 
-        A KeyboardInterrupt (or any exception raised in the waiting thread) cancels the coroutine, waits until its
-        cleanup is through, and goes on.
+        A KeyboardInterrupt, or any other exception in the waiting thread, cancels the coroutine and is raised again
+        after the coroutine's cleanup.
         """
         job = _Job(coroutine, self._start())
         try:
@@ -45,14 +45,14 @@ class KernelLoop:
         except BaseException:
             if not job.is_over:
                 job.cancel()
-                # Cleanup has bounds of its own; a second Ctrl-C ends the wait.
+                # The cleanup is bounded; a second Ctrl-C ends the wait.
                 job.wait()
                 self._settle()
             raise
         return job.result()
 
     def _settle(self) -> None:
-        """Wait until every task that was cancelled has ended its cleanup."""
+        """Wait until every cancelled task has finished its cleanup."""
 
         async def drain() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -74,11 +74,11 @@ class KernelLoop:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            # zmq cannot use the proactor loop, which is the default on Windows.
+            # zmq does not support the proactor loop, the default on Windows.
             loop = asyncio.SelectorEventLoop()
             thread = threading.Thread(target=loop.run_forever, name="lecturecheck-kernels", daemon=True)
             thread.start()
-            # Known once it runs: an interruption before leaves nothing that a later run would wait for.
+            # Assigned last: after an interruption no later run may wait for a loop that never started.
             self._loop, self._thread = loop, thread
         return self._loop
 
@@ -89,44 +89,44 @@ class KernelLoop:
 
 class _Job(Generic[T]):
     """
-    A coroutine on the loop, waited for by another thread in which an exception may be raised at any moment.
+    A coroutine on the loop, for which another thread waits that may be interrupted at any moment.
 
-    Ctrl-C is raised between any two instructions of the main thread, also within the methods of ``threading.Condition``
-    (and so of events, queues and ``concurrent.futures``), which then keep their lock for ever; the loop would stand
-    still at its next look at the same future. A bare lock has no such moment.
+    Ctrl-C is raised between any two instructions of the main thread. Inside ``threading.Condition`` (and so in events,
+    queues and ``concurrent.futures``) it can leave a lock held for ever, and the loop would block at its next use of
+    the same future. A bare lock has no such moment.
 
     Args:
-        coroutine: what is run.
-        loop: where.
+        coroutine: the coroutine.
+        loop: the loop that runs it.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
-        """Begin nothing yet."""
+        """Start nothing yet."""
         self._coroutine = coroutine
         self._loop = loop
         self._task: asyncio.Task[T] | None = None
         self._running = threading.Lock()
         self._running.acquire()
         self.is_over = False
-        """Whether the coroutine has ended, or will not begin any more."""
+        """Whether the coroutine has ended or will never start."""
 
     def begin(self) -> None:
-        """Hand the coroutine to the loop."""
+        """Schedule the coroutine on the loop."""
         self._loop.call_soon_threadsafe(self._begin)
 
     def wait(self, seconds: float = -1) -> bool:
-        """Wait until the coroutine has ended, for so long at most; tell whether it has."""
+        """Wait for the end of the coroutine, up to ``seconds``; return True if it has ended."""
         if self._running.acquire(timeout=seconds):
             self._running.release()
         return self.is_over
 
     def cancel(self) -> None:
-        """Ask the coroutine to end; one that was not handed over yet never begins."""
+        """Cancel the coroutine; one that was not scheduled yet never starts."""
         self._loop.call_soon_threadsafe(self._cancel)
 
     def result(self) -> T:
-        """Give what the coroutine returned, or raise what it raised, once it is over."""
-        assert self._task is not None  # noqa: S101 - asked for after wait() has told that it is over
+        """Return the coroutine's result, or raise its exception; call this once it has ended."""
+        assert self._task is not None  # noqa: S101 - called only after wait() has returned True
         return self._task.result()
 
     def _begin(self) -> None:

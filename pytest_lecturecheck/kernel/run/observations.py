@@ -1,4 +1,4 @@
-"""Turn what a kernel said about a cell into errors and findings. Pure."""
+"""Turn a kernel's reply and output into errors and findings. Pure."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
-# IPython's name for the running cell, made up of a hash; the line is told by itself.
+# IPython's file name of the running cell, made of a hash; the line is reported separately.
 _CELL_FILE: Final = re.compile(r" \((?:\d+\.py|<ipython-input-[^>]*>), line \d+\)\Z")
 _CAPTURED: Final = re.compile(r"%%capture\b")
 _UNSEEN: Final = re.compile(r"^(?:(?P<thread>Exception in thread )|Task exception was never retrieved)", re.MULTILINE)
 _LAST_LINE: Final = re.compile(
     r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
 )
-# JAX (two versions, and its plugins), PyTorch and TensorFlow where they go on without the GPU that is there.
+# JAX (two versions and its plugins), PyTorch and TensorFlow when they cannot use a GPU that exists.
 _FALLS_BACK: Final = re.compile(
     r"(?P<text>An NVIDIA GPU may be present on this machine, but|(?:CUDA|ROCm|GPU) backend failed to initialize"
     r"|Jax plugin configuration error: |CUDA initialization: |Cannot dlopen some GPU libraries)"
 )
-# The same where they have seen none, which on a machine without one is no news.
+# The same when they find none, which is normal on a machine without one.
 _HAS_NONE: Final = re.compile(r"(?P<text>No GPU/TPU found, falling back to CPU|Could not find cuda drivers)")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
@@ -40,23 +40,23 @@ _LINE_CHARS: Final = 1_000
 _COMMAND_CHARS: Final = 120
 _NOT_FOUND: Final = 127
 _MAPPED_LEAST_BYTES: Final = 256 * MIB
-"""Libraries alone take that much in few lectures."""
+"""Libraries alone rarely use that much."""
 _MAPPED_FRACTION: Final = 0.3
 _NO_ERROR: Final = "NoneType"
-"""What IPython's reply names where a representation failed (``_repr_html_``): the error is among the outputs."""
+"""Error name in IPython's reply if a representation such as ``_repr_html_`` failed; the error is in the outputs."""
 
 
 def plain(text: str) -> str:
-    """Take terminal colour sequences out of a kernel's text."""
+    """Remove terminal colour sequences from a kernel's text."""
     return _ANSI.sub("", text)
 
 
 def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) -> CellError | None:
     """
-    Find the cell's exception in its reply or, where that says "ok", among its outputs.
+    Return the cell's exception from its reply or, if that is "ok", from its outputs.
 
-    ``%%capture`` around failing code, figures that fail when they are drawn and some magics report an error output
-    with a good reply.
+    ``%%capture`` around failing code, figures that fail when they are drawn, and some magics send an error output with
+    an "ok" reply.
     """
     content: Mapping[str, Any] | None = None
     if reply.status == "error" and (reply.content.get("ename") != _NO_ERROR or not errors):
@@ -75,7 +75,7 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
     if not isinstance(line, int):
         line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
     if line is not None and content is not reply.content and _CAPTURED.match(cell.source):
-        # Its body was run as a cell of its own.
+        # %%capture runs the cell's body as a cell of its own.
         line += 1
     if line is not None and not 1 <= line <= cell.source.count("\n") + 1:
         line = None
@@ -88,7 +88,7 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
 
 
 def exit_error() -> CellError:
-    """Describe ``exit()`` and ``quit()``, which a kernel acknowledges without ending and without an error."""
+    """Return the error for ``exit()`` and ``quit()``, to which a kernel replies without an error."""
     return CellError(
         name="SystemExit", value="exit() or quit() was called; the cells after it would not run in a script"
     )
@@ -109,14 +109,14 @@ def _cut(text: str, limit: int) -> str:
 
 
 def line_of_error(cell: Cell, error: CellError | None) -> int | None:
-    """Give the line in the lecture's file where the error arose; the cell's first line where only that is known."""
+    """Return the error's line in the lecture's file; the cell's first line if only that is known."""
     if cell.line is None or error is None or error.line_in_cell is None:
         return cell.line
     return cell.line + error.line_in_cell - 1
 
 
 def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
-    """List what is worth knowing about a cell beside its error."""
+    """Return findings about a cell beside its error."""
     place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
     for command, code in reply.payload.get("shell_lines", []):
         yield from _shell_findings(str(command), int(code), output, place)
@@ -128,8 +128,8 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
         yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
     if raised and not cell.expects_error and reply.status == "ok" and not reply.payload.get("exit_asked"):
         message = (
-            "the error is among the cell's outputs while the kernel's reply says that it ended well (%%capture, an "
-            "output widget or a figure that fails when it is drawn); other runners pass such a cell"
+            "the error is among the cell's outputs although the kernel's reply is 'ok' (%%capture, an output widget, "
+            "or a figure that fails when it is drawn); other runners pass such a cell"
         )
         yield Finding(kind=FindingKind.KERNEL, message=message, **place)
     if not cell.expects_error and not raised:
@@ -144,7 +144,7 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
 
 
 def _unseen_errors(output: str, place: dict[str, Any]) -> Iterator[Finding]:
-    """Find errors that Python prints because nothing else would know of them: those of threads and of tasks."""
+    """Find errors of threads and tasks, which Python only prints."""
     for where in _UNSEEN.finditer(output):
         error = _LAST_LINE.search(output, where.end())
         what = f": {_cut(error['error'], _COMMAND_CHARS)!r}" if error is not None else ""
@@ -154,11 +154,11 @@ def _unseen_errors(output: str, place: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _gpu_fallback(output: str, place: dict[str, Any]) -> Iterator[Finding]:
-    """Find the warnings with which a library goes on on the CPU: the figures are then those of another device."""
+    """Find warnings of libraries that use the CPU instead of a GPU: the measurements are then of another device."""
     for pattern, is_fault in ((_FALLS_BACK, True), (_HAS_NONE, False)):
         if match := pattern.search(output):
             line = output[match.start() :].split("\n", 1)[0].strip()
-            message = f"a library goes on on the CPU and not on a GPU: {_cut(line, _COMMAND_CHARS)!r}"
+            message = f"a library uses the CPU and not a GPU: {_cut(line, _COMMAND_CHARS)!r}"
             yield Finding(kind=FindingKind.GPU, message=message, fails_when_strict=is_fault, **place)
 
 
@@ -177,7 +177,7 @@ def _shell_findings(command: str, code: int, output: str, place: dict[str, Any])
 
 
 def _install_result(output: str) -> str:
-    """Read what an install line did out of the cell's output; a quiet one leaves it open."""
+    """Determine the effect of an install line from the cell's output; a quiet one leaves it open."""
     if _INSTALLED.search(output):
         return "changed the environment"
     if "Requirement already satisfied" in output:
@@ -186,22 +186,22 @@ def _install_result(output: str) -> str:
 
 
 def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int | None) -> Iterator[Finding]:
-    """Tell that a large part of a lecture's peak was pages of mapped files, which the system can take back."""
+    """Report that a large part of the peak was pages of mapped files, which the system can reclaim."""
     peak = heaviest.measured(Metric.PEAK_FOOTPRINT)
     if peak is None or mapped_file_bytes is None:
         return
     if mapped_file_bytes < max(_MAPPED_LEAST_BYTES, _MAPPED_FRACTION * peak.value):
         return
     message = (
-        f"where code cell {heaviest.number} was highest, {format_size(mapped_file_bytes)} of its resident memory were "
-        "pages of mapped files (memory-mapped data, libraries): they count in the peak, and the system can take back "
+        f"at the peak of code cell {heaviest.number}, {format_size(mapped_file_bytes)} of its resident memory were "
+        "pages of mapped files (memory-mapped data, libraries): they count in the peak, but the system can reclaim "
         "those that were only read"
     )
     yield Finding(kind=FindingKind.MEASURE, message=message, cell_number=heaviest.number)
 
 
 def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tuple[str, int]]]) -> Iterator[Finding]:
-    """Name the threads of earlier cells that lived into the heaviest one, whose peak may be theirs."""
+    """Report threads of earlier cells that were alive in the heaviest one, whose peak may be theirs."""
     earlier = [number for number in threads_after if number < heaviest_cell]
     if not earlier:
         return

@@ -1,8 +1,8 @@
 """
-Trace chosen cells with ``jax.profiler``, by silent requests around them.
+Trace chosen cells with ``jax.profiler``, through silent requests around them.
 
-Namespace, prompt numbers and outputs of the lecture stay as they are; its times and memory do not: a traced run says
-so, and is held against nothing.
+Namespace, prompt numbers and outputs of the lecture do not change. Its times and memory do, so a traced run is marked
+and compared with nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pytest_lecturecheck.model.metric import Metric
 
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 300.0
-"""What a cell has set going must end, and a trace of a million events takes ten seconds to write."""
+"""Pending work of the cell must end first, and a trace of a million events takes ten seconds to write."""
 _STUCK_SECONDS: Final = 30.0
 _ANSWER_FILE: Final = "profile-answer"
 _ANSWER_BYTES: Final = 4096
@@ -44,16 +44,16 @@ _IMPORTS_JAX: Final = "it imports JAX itself, and a trace can only start after t
 
 class Profiler:
     """
-    LeftoverWatch the cells that were asked for.
+    Traces the requested cells.
 
     Args:
-        tracing: which cells, and where their traces go; ``None`` traces nothing.
+        tracing: the cells and the folder of their traces; ``None`` traces nothing.
         cells: the lecture's cells.
-        findings: takes what could not be traced, and why.
+        findings: receives what could not be traced, and why.
     """
 
     def __init__(self, tracing: Tracing | None, cells: Sequence[Cell], findings: list[Finding]) -> None:
-        """Say of cells that will not run that they cannot be traced."""
+        """Report requested cells that will not run."""
         self.tracing = tracing
         self.findings = findings
         self._state = ""
@@ -69,12 +69,12 @@ class Profiler:
             elif cell.skip_reason or not cell.source.strip():
                 self._not_traced(cell, cell.skip_reason or "it is blank")
 
-    async def begin(self, attached: KernelSession, cell: Cell) -> None:
-        """Start a trace, if one of this cell was asked for; what prevents it is noted."""
+    async def begin(self, session: KernelSession, cell: Cell) -> None:
+        """Start a trace if one of this cell was requested; report what prevents it."""
         self._state = ""
         if self.tracing is None or cell.number not in self.tracing.cells:
             return
-        if not attached.has_agent:
+        if not session.has_agent:
             self._not_traced(cell, "only Python kernels can be traced")
             return
         if _OWN_PROFILER.search(cell.source):
@@ -86,7 +86,7 @@ class Profiler:
             self._not_traced(cell, f"no folder could be made for its trace: {exc.strerror or exc}")
             return
         sets_up = _SETS_UP.search(cell.source) is not None
-        self._state, text = await self._ask(attached, "begin", str(folder), sets_up, seconds=_START_SECONDS)
+        self._state, text = await self._ask(session, "begin", str(folder), sets_up, seconds=_START_SECONDS)
         if self._state != "started":
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -95,26 +95,26 @@ class Profiler:
         elif self._state not in {"started", "no jax"}:
             self._not_traced(cell, f"the trace could not be started: {text}")
 
-    async def end(self, attached: KernelSession, cell: Cell, result: CellRun) -> CellRun:
+    async def end(self, session: KernelSession, cell: Cell, result: CellRun) -> CellRun:
         """Stop the trace of a cell and give the cell with what it says."""
         began, self._state = self._state, ""
         if self.tracing is None or began not in {"started", "no jax"}:
             return result
         if began == "no jax":
-            await self._tell_jax(attached, cell)
-        elif _has_ended(attached):
+            await self._tell_jax(session, cell)
+        elif _has_ended(session):
             self._lost(cell, "the kernel died in that cell")
         else:
             seconds = _STUCK_SECONDS if result.status is CellStatus.TIMED_OUT else _STOP_SECONDS
-            state, text = await self._ask(attached, "end", seconds=seconds)
+            state, text = await self._ask(session, "end", seconds=seconds)
             if state == "stopped":
                 return await self._read(self.tracing, cell, result)
-            self._lost(cell, "the kernel ended while it was written" if _has_ended(attached) else text)
+            self._lost(cell, "the kernel ended while it was written" if _has_ended(session) else text)
         return result
 
-    async def _tell_jax(self, attached: KernelSession, cell: Cell) -> None:
-        """Tell a cell that imports JAX itself from one that comes before it."""
-        state = "" if _has_ended(attached) else (await self._ask(attached, "look", seconds=_STUCK_SECONDS))[0]
+    async def _tell_jax(self, session: KernelSession, cell: Cell) -> None:
+        """Distinguish a cell that imports JAX itself from one that runs before the import."""
+        state = "" if _has_ended(session) else (await self._ask(session, "look", seconds=_STUCK_SECONDS))[0]
         self._not_traced(cell, _IMPORTS_JAX if state == "jax" else _NO_JAX)
 
     async def _read(self, tracing: Tracing, cell: Cell, result: CellRun) -> CellRun:
@@ -130,7 +130,7 @@ class Profiler:
 
     @staticmethod
     def _make_folder(tracing: Tracing, number: int) -> Path:
-        """Make the empty folder of one cell's trace; below rootdir, wherever the lecture may have put links."""
+        """Create the empty folder of one cell's trace; it must be below rootdir even if the lecture created links."""
         folder = tracing.cell_folder(number)
         folder.parent.mkdir(parents=True, exist_ok=True)
         if not folder.parent.resolve().is_relative_to(tracing.root.resolve()):
@@ -141,14 +141,14 @@ class Profiler:
         folder.mkdir()
         return folder
 
-    async def _ask(self, attached: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
-        """Call a function of the agent's; give what came of it and, where it failed, why."""
-        path = Path(attached.kernel.folder) / _ANSWER_FILE
+    async def _ask(self, session: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
+        """Call a function of the profiling agent; return its state and, if it failed, the reason."""
+        path = Path(session.kernel.folder) / _ANSWER_FILE
         path.unlink(missing_ok=True)
         call = f"{name}({', '.join(map(repr, (str(path), *arguments)))})"
         source = f"compile({_source() + call!r}, '<lecturecheck profiling>', 'exec')"
         code = f"exec({source}, {{'__name__': 'lecturecheck_profiling'}})"
-        reply = await attached.ask(code, seconds)
+        reply = await session.ask(code, seconds)
         if reply is None:
             return "", f"the kernel did not answer within {seconds:g} s"
         return _read_answer(path)
@@ -164,8 +164,8 @@ class Profiler:
         self.findings.append(finding)
 
 
-def _has_ended(attached: KernelSession) -> bool:
-    return attached.has_ended
+def _has_ended(session: KernelSession) -> bool:
+    return session.has_ended
 
 
 def _read_answer(path: Path) -> tuple[str, str]:

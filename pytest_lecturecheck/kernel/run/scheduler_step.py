@@ -1,4 +1,4 @@
-"""What the record of a run says of the scheduler's step that its kernel was."""
+"""Add what the scheduler reports about the kernel's job step to the record of a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _DISAGREEMENT_FRACTION: Final = 0.25
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep:
     """
-    What is known when all has ended.
+    The kernel's job step after its end.
 
     Attributes:
-        launcher: name of the launcher; empty for kernels that are started here.
-        queued_seconds: how long the start waited, or ``None`` where there is nothing to wait for.
-        facts: what the scheduler says, or ``None``.
+        launcher: name of the launcher; empty for local kernels.
+        queued_seconds: how long the start was queued, or ``None`` for local kernels.
+        facts: what the scheduler reports, or ``None``.
     """
 
     launcher: str = ""
@@ -34,7 +34,7 @@ class JobStep:
     facts: SchedulerFacts | None = None
 
     def added_to(self, record: Run) -> Run:
-        """Give the record with this in it, and in its evidence."""
+        """Return the record with these facts, also in its evidence."""
         evidence = record.evidence
         if evidence is not None:
             evidence = replace(evidence, conditions=replace(evidence.conditions, scheduler=self.facts))
@@ -46,8 +46,8 @@ class JobStep:
         )
 
 
-async def look_at_step(kernel: Kernel, launcher: Launcher) -> JobStep:
-    """Ask what became of a kernel's step; call it after the teardown."""
+async def read_job_step(kernel: Kernel, launcher: Launcher) -> JobStep:
+    """Ask the scheduler how a kernel's job step ended; call this after the teardown."""
     if launcher.name == LOCAL.name:
         return JobStep()
     facts = await kernel.provisioner.launch.facts()
@@ -55,7 +55,7 @@ async def look_at_step(kernel: Kernel, launcher: Launcher) -> JobStep:
 
 
 def scheduler_findings(record: Run) -> Iterator[Finding]:
-    """Say where the scheduler's figure and ours are more than 25 % of the larger one apart."""
+    """Report that the scheduler's peak and ours differ by more than 25 % of the larger one."""
     facts, peak = record.conditions.scheduler, record.measured(Metric.PEAK_FOOTPRINT)
     if facts is None or facts.max_rss_bytes is None or peak is None:
         return
@@ -63,7 +63,7 @@ def scheduler_findings(record: Run) -> Iterator[Finding]:
     if abs(sampled - ours) <= _DISAGREEMENT_FRACTION * max(sampled, ours):
         return
     message = (
-        f"{facts.name}'s MaxRSS {format_size(sampled)}, our peak {format_size(ours)}: {facts.name} samples, and counts "
-        "what is resident only"
+        f"{facts.name} reports MaxRSS {format_size(sampled)}, our peak is {format_size(ours)}: {facts.name} samples, "
+        "and counts resident memory only"
     )
     yield Finding(kind=FindingKind.MEASURE, message=message)

@@ -1,16 +1,33 @@
-"""Segments of shared memory that a lecture leaves behind: memory that stays taken although no process holds it."""
+"""Find shared memory that a lecture leaves behind: it stays allocated although no process uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from pytest_lecturecheck.kernel.run.ports import Ports
 from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.probe import SharedSegment
 from pytest_lecturecheck.units import format_size
 
 _NAME_CHARS: Final = 120
+
+
+class LeftoverSources(Protocol):
+    """Finds processes and shared memory of runs on this machine."""
+
+    def find_marked(self, token: str) -> Iterable[int]:
+        """Return the processes that carry a run's token in their environment."""
+
+    def list_shared_memory(self) -> Mapping[str, SharedSegment]:
+        """Return the segments of POSIX shared memory by name."""
+
+    def find_mapped(self, names: AbstractSet[str], pids: Iterable[int] | None) -> AbstractSet[str]:
+        """Return those of the named segments that one of these processes maps; ``None`` for any process."""
+
+    def remove_shared_memory(self, name: str) -> bool:
+        """Remove a segment; return True if it is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,47 +38,47 @@ class _Appearance:
 
 class SharedMemoryWatch:
     """
-    Notes which segments appear while a lecture runs, and which of them are still there at its end.
+    Notes which segments appear while a lecture runs, and which of them still exist at its end.
 
-    A segment names no owner. One that a process of the run maps when it is first seen is the lecture's; of any other
-    one can only be said when it appeared.
+    A segment has no owner. If a process of the run maps it when it is found, it belongs to the lecture. Of any other
+    segment only the time of its appearance is known.
 
     Args:
-        ports: lists segments, mappings and the processes of a run.
+        sources: lists segments, mappings and the processes of a run.
         token: the run's token.
     """
 
-    def __init__(self, ports: Ports, token: str) -> None:
-        """Note what is there before the first cell."""
-        self._ports = ports
+    def __init__(self, sources: LeftoverSources, token: str) -> None:
+        """Record the segments before the first cell."""
+        self._sources = sources
         self._token = token
-        self._known = set(ports.list_shared_memory())
+        self._known = set(sources.list_shared_memory())
         self._appeared: dict[str, _Appearance] = {}
 
     def look(self, cell_number: int) -> None:
-        """Note what has appeared while a cell ran; to be called while its processes are still there."""
-        new = self._ports.list_shared_memory().keys() - self._known
+        """Record what appeared during a cell; call this while its processes still exist."""
+        new = self._sources.list_shared_memory().keys() - self._known
         if not new:
             return
         self._known |= new
-        ours = self._ports.find_mapped(new, self._ports.find_marked(self._token))
+        ours = self._sources.find_mapped(new, self._sources.find_marked(self._token))
         for name in new:
             self._appeared[name] = _Appearance(cell_number=cell_number, is_ours=name in ours)
 
-    def left(self) -> Iterator[Finding]:
-        """Name what is left when the run's processes have gone."""
+    def report(self) -> Iterator[Finding]:
+        """Report the segments that are left after the run's processes have ended."""
         if not self._appeared:
             return
-        there = self._ports.list_shared_memory()
+        there = self._sources.list_shared_memory()
         candidates = self._appeared.keys() & there.keys()
-        # What is still mapped belongs to another run on this machine.
-        for name in sorted(candidates - self._ports.find_mapped(candidates, None)):
+        # A segment that is still mapped belongs to another program.
+        for name in sorted(candidates - self._sources.find_mapped(candidates, None)):
             segment, appearance = there[name], self._appeared[name]
             size = f"{format_size(segment.size_bytes)} in /dev/shm"
             taken = f"{name[:_NAME_CHARS]!r}, {format_size(segment.taken_bytes)} of it written"
             if appearance.is_ours:
-                gone = self._ports.remove_shared_memory(name)
-                end = "it was removed" if gone else "it stays taken until it is unlinked"
+                gone = self._sources.remove_shared_memory(name)
+                end = "it was removed" if gone else "it stays allocated until it is unlinked"
                 message = f"left {size} ({taken}); {end}"
             else:
                 message = f"{size} ({taken}) appeared while this cell ran, perhaps from another program"

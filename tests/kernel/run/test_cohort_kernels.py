@@ -8,16 +8,18 @@ from dataclasses import replace
 
 import pytest
 from support.benches import lecture
-from support.fakes import FakeProbe
+from support.fakes import FakeProbe, FakeProbes
 
 from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.diagnosis import diagnose
 from pytest_lecturecheck.kernel.run.barrier import Barrier, BarrierSlot
-from pytest_lecturecheck.kernel.run.cohort_kernels import _Board, _Watch
+from pytest_lecturecheck.kernel.run.cohort_kernels import _JointProgress, _Watch
+from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
 from pytest_lecturecheck.kernel.run.ports import RunProgress
 from pytest_lecturecheck.model.cohort import CohortSpec, repeat_lecture
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.session.kernel_ports import MachineMemory
 from pytest_lecturecheck.session.workbench import KernelJob
 
 MIB = 1024**2
@@ -31,21 +33,20 @@ class FakeKernel:
     """A kernel that holds memory until it is stopped."""
 
     def __init__(self, size):
-        self.probe = FakeProbe(last=snapshot(size))
-        self.devices_since = 7.0
+        self.probes = KernelProbes(memory=FakeProbe(last=snapshot(size)), devices=None, devices_since=7.0)
         self.has_ended = False
 
     def stop(self):
         self.has_ended = True
 
 
-def seats_of(*sizes):
+def slots_of(*sizes):
     barrier = Barrier(len(sizes))
-    seats = [BarrierSlot(barrier) for _ in sizes]
+    slots = [BarrierSlot(barrier) for _ in sizes]
     kernels = [FakeKernel(size) for size in sizes]
-    for seat, kernel in zip(seats, kernels, strict=True):
-        seat.note_kernel(kernel)
-    return seats, kernels
+    for slot, kernel in zip(slots, kernels, strict=True):
+        slot.note_kernel(kernel)
+    return slots, kernels
 
 
 async def settle():
@@ -56,11 +57,11 @@ async def settle():
 def test_nobody_goes_on_before_all_are_there():
     async def scene():
         barrier = Barrier(3)
-        seats = [BarrierSlot(barrier) for _ in range(3)]
-        first, second = (asyncio.ensure_future(seat.wait_for_others(None)) for seat in seats[:2])
+        slots = [BarrierSlot(barrier) for _ in range(3)]
+        first, second = (asyncio.ensure_future(slot.wait_for_others(None)) for slot in slots[:2])
         await settle()
         assert (first.done(), second.done(), barrier.opened_at) == (False, False, None)
-        await seats[2].wait_for_others(None)
+        await slots[2].wait_for_others(None)
         await asyncio.gather(first, second)
         assert barrier.opened_at is not None
 
@@ -70,13 +71,13 @@ def test_nobody_goes_on_before_all_are_there():
 def test_one_that_will_not_come_holds_nobody_up_however_often_it_says_so():
     async def scene():
         barrier = Barrier(3)
-        seats = [BarrierSlot(barrier) for _ in range(3)]
-        waiting = asyncio.ensure_future(seats[0].wait_for_others(None))
-        seats[1].leave()
-        seats[1].leave()
+        slots = [BarrierSlot(barrier) for _ in range(3)]
+        waiting = asyncio.ensure_future(slots[0].wait_for_others(None))
+        slots[1].leave()
+        slots[1].leave()
         await settle()
         assert not waiting.done()
-        seats[2].leave()
+        slots[2].leave()
         await waiting
 
     asyncio.run(scene())
@@ -92,38 +93,38 @@ def test_a_kernel_whose_time_is_over_waits_no_longer():
 
 
 def test_the_first_cell_counts_and_the_devices_have_their_own_beginning():
-    (seat,), _ = seats_of(5)
-    assert (seat.first_cell_at, seat.device_origin) == (None, 7.0)
-    seat.note_sent()
-    first = seat.first_cell_at
-    seat.note_sent()
-    assert seat.first_cell_at == first is not None
+    (slot,), _ = slots_of(5)
+    assert (slot.first_cell_at, slot.device_origin) == (None, 7.0)
+    slot.note_sent()
+    first = slot.first_cell_at
+    slot.note_sent()
+    assert slot.first_cell_at == first is not None
 
 
 def test_what_is_held_together_is_the_highest_sum_and_not_the_sum_of_the_highest():
-    (one, two), (first, second) = seats_of(100, 30)
+    (one, two), (first, second) = slots_of(100, 30)
     watch = _Watch([one, two], None)
     assert watch.peak(0.0) is None
-    watch.look()
-    first.probe.last, second.probe.last = snapshot(20), snapshot(90)
-    watch.look()
+    watch.sample()
+    first.probes.memory.last, second.probes.memory.last = snapshot(20), snapshot(90)
+    watch.sample()
     second.has_ended = True
-    first.probe.last = snapshot(120)
-    watch.look()
+    first.probes.memory.last = snapshot(120)
+    watch.sample()
     one.leave()
-    watch.look()
+    watch.sample()
     found = watch.peak(0.0)
     assert (found.total_bytes, found.parts_bytes) == (130, (100, 30))
 
 
 def test_of_kernels_that_exhaust_the_machine_together_the_largest_is_stopped():
-    seats, kernels = seats_of(100, 300, 200)
-    watch = _Watch(seats, 600)
-    watch.look()
+    slots, kernels = slots_of(100, 300, 200)
+    watch = _Watch(slots, 600)
+    watch.sample()
     assert [kernel.has_ended for kernel in kernels] == [False, False, False]
-    kernels[0].probe.last = snapshot(101)
-    watch.look()
-    watch.look()
+    kernels[0].probes.memory.last = snapshot(101)
+    watch.sample()
+    watch.sample()
     assert [kernel.has_ended for kernel in kernels] == [False, True, False]
 
 
@@ -133,16 +134,16 @@ def progress(number, size=None, elapsed=1.0):
 
 
 def test_the_progress_of_a_cohort_is_that_of_the_kernel_furthest_behind():
-    told = []
-    board = _Board("a.md [c=2]", 2, told.append)
-    first, second = board.listener(0), board.listener(1)
+    reports = []
+    joint = _JointProgress("a.md [c=2]", 2, reports.append)
+    first, second = joint.listener(0), joint.listener(1)
     first(progress(4, 100))
     second(progress(2, 50, elapsed=2.0))
     both = Snapshot(footprint_bytes=150, peak_footprint_bytes=152, age_seconds=0.5, process_count=4)
-    assert told[-1] == RunProgress(lecture="a.md [c=2]", number=2, total=9, elapsed_seconds=2.0, snapshot=both)
+    assert reports[-1] == RunProgress(lecture="a.md [c=2]", number=2, total=9, elapsed_seconds=2.0, snapshot=both)
     # Its last cell is behind it.
     second(progress(0, 50))
-    assert told[-1].number == 4
+    assert reports[-1].number == 4
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ def run_cohort(bench):
 
     def run(*lectures, **settings):
         workbench = bench._bench
-        workbench._ports = replace(bench._real_ports, open_probe=lambda *_args, **_more: FakeProbe())
+        workbench._ports = replace(bench._real_ports, probes=FakeProbes())
         made = [replace(lecture(bench.folder, *cells), name=f"{place}.md") for place, cells in enumerate(lectures)]
         spec = CohortSpec(name="mix", lectures=tuple(item.name for item in made))
         jobs = [KernelJob(lecture=item, settings=replace(DEFAULTS, **settings)) for item in made]
@@ -183,7 +184,7 @@ def test_the_worst_end_speaks_for_all(run_cohort):
 
 
 def test_every_kernel_knows_its_place_among_its_like(bench):
-    bench._bench._ports = replace(bench._real_ports, open_probe=lambda *_args, **_more: FakeProbe())
+    bench._bench._ports = replace(bench._real_ports, probes=FakeProbes())
     made = lecture(bench.folder, "import os\nprint(os.environ['LECTURECHECK_LECTURE'])")
     jobs = [KernelJob(lecture=made, settings=DEFAULTS)] * 2
     run = bench._bench.run_cohort(repeat_lecture(made.name, 2), jobs, name="c", repeat=1, kernel_count=2)
@@ -213,12 +214,22 @@ time.sleep(60)
 """
 
 
+class RoomyHost(MachineMemory):
+    """A machine on which each of two kernels alone has room enough."""
+
+    def __init__(self, available_bytes):
+        super().__init__(core_count=None)
+        self.available = available_bytes
+
+    def available_bytes(self):
+        return self.available
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_two_real_kernels_that_exhaust_the_machine_together_cost_the_larger_one_its_life(bench):
     workbench, machine = bench._bench, bench._bench._machine
     reserve = max(256 * MIB, round(machine.usable_memory_bytes * 0.05))
-    # Each alone has room enough.
-    workbench._ports = replace(bench._real_ports, available_memory=lambda: reserve + 450 * MIB)
+    workbench._ports = replace(bench._real_ports, host=RoomyHost(reserve + 450 * MIB))
     made = [
         replace(lecture(bench.folder, "x = 1", take), name=f"{name}.md")
         for name, take in (("small", TAKE_LITTLE), ("large", TAKE_MUCH))

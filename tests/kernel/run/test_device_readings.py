@@ -67,7 +67,7 @@ def test_the_live_memory_of_a_cell(before, after, expected):
 
 def test_no_words_give_no_readings():
     assert cell_readings([], []) == {}
-    assert lecture_readings([(), ()], is_whole=True) == {}
+    assert lecture_readings([(), ()], is_complete=True) == {}
 
 
 def test_the_pool_of_a_cell():
@@ -76,11 +76,11 @@ def test_the_pool_of_a_cell():
     reading = cell_readings(before, after)[Metric.GPU_POOL]
     assert (reading.value, reading.method, reading.source) == (128, Method.AGENT, "JAX on cuda:0")
     silent = cell_readings([], [figures(1, 1)])[Metric.GPU_POOL]
-    assert silent == Unavailable(metric=Metric.GPU_POOL, reason="the allocator does not say what its pool holds")
+    assert silent == Unavailable(metric=Metric.GPU_POOL, reason="the allocator does not report the size of its pool")
 
 
 @pytest.mark.parametrize(
-    ("history", "is_whole", "expected"),
+    ("history", "is_complete", "expected"),
     [
         ([[figures(1, 50)], [figures(1, 70)], [figures(1, 70)]], True, live(70, Method.AGENT)),
         ([[figures(1, 50)], [], [figures(1, 70)]], True, live(70, Method.AGENT)),
@@ -98,8 +98,8 @@ def test_the_pool_of_a_cell():
         ),
     ],
 )
-def test_the_live_memory_of_a_lecture(history, is_whole, expected):
-    assert lecture_readings(history, is_whole=is_whole)[Metric.GPU_LIVE] == expected
+def test_the_live_memory_of_a_lecture(history, is_complete, expected):
+    assert lecture_readings(history, is_complete=is_complete)[Metric.GPU_LIVE] == expected
 
 
 @dataclass
@@ -150,7 +150,7 @@ def test_what_is_claimed_holds_for_every_allocator(cells):
         only_jax = cell_readings(history[-1][:2] if history else (), said[:2])[Metric.GPU_LIVE]
         assert only_jax.upper_bound is not None
         history.append(said)
-        within(highest, lecture_readings(history, is_whole=True)[Metric.GPU_LIVE])
+        within(highest, lecture_readings(history, is_complete=True)[Metric.GPU_LIVE])
 
 
 @given(st.lists(LEVELS, min_size=1, max_size=6))
@@ -165,7 +165,7 @@ def test_jax_alone_is_bounded_on_both_sides(cells):
         assert reading.upper_bound is not None
         before = after
         history.append(after)
-    assert lecture_readings(history, is_whole=True)[Metric.GPU_LIVE] == live(highest, Method.AGENT)
+    assert lecture_readings(history, is_complete=True)[Metric.GPU_LIVE] == live(highest, Method.AGENT)
 
 
 @given(st.lists(st.lists(st.none() | st.integers(0, 100), max_size=5), min_size=1, max_size=6))
@@ -177,7 +177,7 @@ def test_a_peak_that_is_set_back_never_claims_too_much(cells):
         assert cell_readings(before, after)[Metric.GPU_LIVE].value <= highest
         before = after
         history.append(after)
-    assert lecture_readings(history, is_whole=True)[Metric.GPU_LIVE].value <= highest
+    assert lecture_readings(history, is_complete=True)[Metric.GPU_LIVE].value <= highest
 
 
 def test_two_allocators_on_one_device():

@@ -230,8 +230,8 @@ def test_an_allocator_that_raises_is_no_reason_to_fail(bench):
     assert run.outcome is Outcome.COMPLETED
     (finding,) = run.findings
     assert finding.message == (
-        "the allocator of CuPy could not be asked (ZeroDivisionError: division by zero); its memory is missing from "
-        "the figures"
+        "the allocator of CuPy could not be read (ZeroDivisionError: division by zero); its memory is missing from "
+        "the measurements"
     )
     assert finding.cell_number == 1
 
@@ -242,7 +242,7 @@ def test_two_libraries_on_one_device(bench):
     )
     assert run.readings[Metric.GPU_LIVE].source == "PyTorch on cuda:0"
     assert messages(run) == [
-        "JAX and PyTorch share cuda:0: its figures are those of the library that took most, not a sum"
+        "JAX and PyTorch share cuda:0: its values are those of the library that used most, not a sum"
     ]
 
 

@@ -141,8 +141,8 @@ def test_a_peak_that_is_largely_mapped_files(mapped_bytes, peak_bytes, is_told):
     cell = CellRun(number=3, index=4, line=41, status=CellStatus.OK, readings={Metric.PEAK_FOOTPRINT: peak})
     messages = [finding.message for finding in mapped_file_findings(cell, mapped_bytes)]
     text = (
-        f"where code cell 3 was highest, {format_size(mapped_bytes)} of its resident memory were pages of mapped files "
-        "(memory-mapped data, libraries): they count in the peak, and the system can take back those that "
+        f"at the peak of code cell 3, {format_size(mapped_bytes)} of its resident memory were pages of mapped files "
+        "(memory-mapped data, libraries): they count in the peak, but the system can reclaim those that "
         "were only read"
     )
     assert messages == [text] * is_told
@@ -176,7 +176,7 @@ PLAIN_JAX = (
 )
 def test_a_library_that_goes_on_on_the_cpu(output, line, is_fault):
     (finding,) = cell_findings(CELL, reply(), is_cut=False, raised=False, output=output)
-    assert finding.message == f"a library goes on on the CPU and not on a GPU: {line!r}"
+    assert finding.message == f"a library uses the CPU and not a GPU: {line!r}"
     assert (finding.kind, finding.fails_when_strict) == (FindingKind.GPU, is_fault)
 
 

@@ -18,8 +18,7 @@ import pytest
 
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.kernel.launchers import node_entry as at_node
-from pytest_lecturecheck.kernel.launchers import srun_parent_watch as tether
+from pytest_lecturecheck.kernel.launchers import node_entry, srun_parent_watch
 from pytest_lecturecheck.kernel.launchers.launcher_choice import merge_launchers, open_launcher
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, ProcessEnd
@@ -39,7 +38,7 @@ def connection(tmp_path):
 def test_the_first_program_of_a_step_becomes_the_kernel(connection):
     show = "import os,sys;print(os.getpid(), os.environ['JPY_PARENT_PID'], sys.argv[1:])"
     process = subprocess.Popen(
-        [sys.executable, "-I", at_node.__file__, "MARK", str(connection), sys.executable, "-c", show, "a b", "$(x)"],
+        [sys.executable, "-I", node_entry.__file__, "MARK", str(connection), sys.executable, "-c", show, "a b", "$(x)"],
         env={**os.environ, "SLURM_JOB_ID": "2", "SLURM_STEP_ID": "5", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -50,7 +49,7 @@ def test_the_first_program_of_a_step_becomes_the_kernel(connection):
     mark, _, text = err.partition(" ")
     told = json.loads(text)
     assert (mark, told["pid"], told["step"]) == ("MARK", process.pid, "2.5")
-    assert told["home"] == at_node.process_home()
+    assert told["home"] == node_entry.process_home()
     written = json.loads(connection.read_text())
     assert written == {"key": "secret", "transport": "tcp", **told["connection"]}
     assert written["ip"] == "127.0.0.1"
@@ -63,7 +62,7 @@ def test_the_first_program_of_a_step_becomes_the_kernel(connection):
 @posix
 def test_a_kernel_whose_program_is_missing(connection):
     done = subprocess.run(
-        [sys.executable, "-I", at_node.__file__, "MARK", str(connection), "/nowhere/python"],
+        [sys.executable, "-I", node_entry.__file__, "MARK", str(connection), "/nowhere/python"],
         capture_output=True,
         encoding="utf-8",
         timeout=60,
@@ -74,14 +73,14 @@ def test_a_kernel_whose_program_is_missing(connection):
 
 
 def test_addresses():
-    assert at_node.own_address("") == "127.0.0.1"
-    assert at_node.own_address("127.0.0.1") == "127.0.0.1"
-    assert at_node.own_address("localhost") in {"127.0.0.1", "::1"}
+    assert node_entry.own_address("") == "127.0.0.1"
+    assert node_entry.own_address("127.0.0.1") == "127.0.0.1"
+    assert node_entry.own_address("localhost") in {"127.0.0.1", "::1"}
 
 
 def test_ports_are_free():
     # Another program of this machine may be quicker to take one of them, hardly each time.
-    assert any(_can_be_bound(at_node.free_ports("127.0.0.1", 5)) for _ in range(5))
+    assert any(_can_be_bound(node_entry.free_ports("127.0.0.1", 5)) for _ in range(5))
 
 
 def _can_be_bound(ports):
@@ -95,7 +94,7 @@ def _can_be_bound(ports):
     return True
 
 
-# -- the tether -------------------------------------------------------------------------------------------------------
+# -- the parent watch of srun -----------------------------------------------------------------------------------------
 
 
 def _state(pid):
@@ -115,8 +114,8 @@ def test_a_tied_program_is_asked_to_end_with_its_parent(tmp_path):
     )
     parent = (
         "import os,subprocess,sys,time\n"
-        f"p = subprocess.Popen([sys.executable, '-I', {tether.__file__!r}, str(os.getpid()), sys.executable, '-c', "
-        f"{child!r}], stdout=subprocess.PIPE)\n"
+        f"p = subprocess.Popen([sys.executable, '-I', {srun_parent_watch.__file__!r}, str(os.getpid()), "
+        f"sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)\n"
         "p.stdout.readline(); print(p.pid, flush=True); time.sleep(600)"
     )
     process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, encoding="ascii")
@@ -137,7 +136,7 @@ def test_a_tied_program_is_asked_to_end_with_its_parent(tmp_path):
 @posix
 def test_a_program_whose_parent_is_gone_is_not_started(tmp_path):
     touch = ["touch", str(tmp_path / "ran")]
-    done = subprocess.run([sys.executable, "-I", tether.__file__, "1", *touch], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-I", srun_parent_watch.__file__, "1", *touch], timeout=60, check=False)
     assert done.returncode == 1
     assert not (tmp_path / "ran").exists()
 

@@ -1,0 +1,44 @@
+"""What cells leave behind that matters to later cells: threads and mapped files, for findings about the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_lecturecheck.kernel.run.observations import mapped_file_findings, thread_findings
+from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.run import Run
+
+
+class CellHistory:
+    """Notes of the cells that have run, by cell number."""
+
+    def __init__(self) -> None:
+        """Begin without cells."""
+        self._cell_of_request: dict[int, int] = {}
+        self._threads_after: dict[int, list[tuple[str, int]]] = {}
+        self._mapped_file_bytes: dict[int, int | None] = {}
+
+    @property
+    def has_begun(self) -> bool:
+        """Return True if a cell has been sent to the kernel."""
+        return bool(self._cell_of_request)
+
+    def note_request(self, request_number: int, cell_number: int) -> None:
+        """Record which of the agent's requests runs a cell."""
+        self._cell_of_request[request_number] = cell_number
+
+    def note_mapped_files(self, cell_number: int, mapped_file_bytes: int | None) -> None:
+        """Record the pages of mapped files in the highest sample of a cell."""
+        self._mapped_file_bytes[cell_number] = mapped_file_bytes
+
+    def note_threads(self, cell_number: int, threads: Sequence[tuple[str, int]]) -> None:
+        """Record the threads that live at the end of a cell: name, and the request in which each was first seen."""
+        self._threads_after[cell_number] = [(name, self._cell_of_request.get(request, 0)) for name, request in threads]
+
+    def findings(self, run: Run) -> Iterator[Finding]:
+        """Return findings about what contributed to the peak of the heaviest cell."""
+        heaviest = run.heaviest_cell()
+        if heaviest is None:
+            return
+        yield from thread_findings(heaviest.number, self._threads_after)
+        yield from mapped_file_findings(heaviest, self._mapped_file_bytes.get(heaviest.number))

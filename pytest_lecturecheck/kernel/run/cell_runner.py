@@ -1,0 +1,198 @@
+"""Run one cell under measurement and decide how it ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pytest_lecturecheck.kernel.messages.client import Reply, Request
+from pytest_lecturecheck.kernel.process.teardown import interrupt
+from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
+from pytest_lecturecheck.kernel.run.evidence_builder import CellEvidence, EvidenceBuilder
+from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
+from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
+from pytest_lecturecheck.kernel.run.observations import cell_error, cell_findings, exit_error, line_of_error
+from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder, idle_cell
+from pytest_lecturecheck.kernel.run.run_clock import RunClock
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
+from pytest_lecturecheck.model.evidence import Evidence, TimeoutFacts
+from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.probe import CellReadings
+from pytest_lecturecheck.model.run import Outcome
+
+_INTERRUPT_GRACE_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellEnd:
+    """
+    How one cell ended.
+
+    Attributes:
+        result: the record of the cell.
+        outcome: the outcome of the run if the cell ends it, or ``None``.
+        evidence: the evidence of that outcome.
+    """
+
+    result: CellRun
+    outcome: Outcome | None = None
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """
+    The parts of a run that running a cell involves.
+
+    Attributes:
+        clock: time limits.
+        record: receives findings, and holds the cells so far.
+        devices: log of GPUs and compiler.
+        evidence: collects the evidence of a bad end.
+        leftovers: notes what cells leave on the machine.
+    """
+
+    clock: RunClock
+    record: RunRecordBuilder
+    devices: DeviceLog
+    evidence: EvidenceBuilder
+    leftovers: LeftoverWatch
+
+
+class CellRunner:
+    """
+    Runs the cells of one lecture in its kernel.
+
+    Args:
+        session: the kernel.
+        parts: the parts of the run.
+        folder: the kernel's working folder.
+        allow_errors: whether exceptions do not end the run.
+        on_sent: called when a cell has been sent to the kernel.
+    """
+
+    def __init__(
+        self,
+        session: KernelSession,
+        parts: RunParts,
+        *,
+        folder: Path,
+        allow_errors: bool,
+        on_sent: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run nothing yet."""
+        self._session = session
+        self._parts = parts
+        self._folder = folder
+        self._allow_errors = allow_errors
+        self._on_sent = on_sent
+
+    async def run(self, cell: Cell, notebook_cell: object) -> CellEnd:
+        """
+        Run a cell.
+
+        Args:
+            cell: the cell.
+            notebook_cell: the same cell in the notebook that receives outputs.
+        """
+        session, clock = self._session, self._parts.clock
+        total_left = clock.total_left_seconds
+        limit = min(clock.cell_limit_seconds, total_left)
+        request, measured, has_ended = await self._execute(cell, notebook_cell, limit)
+        self._parts.record.history.note_mapped_files(cell.number, measured.mapped_file_bytes)
+        self._parts.leftovers.look(cell.number)
+        if has_ended:
+            return self._judge(cell, request.reply, measured)
+        if session.has_ended:
+            seen = self._parts.devices.note_crash(cell.number, session.crash_record(), session.request_count)
+            result = self._result(cell, CellStatus.DIED, measured, seen)
+            return CellEnd(result=result, outcome=Outcome.DIED, evidence=self._evidence(cell, measured, seen))
+        is_total = total_left < clock.cell_limit_seconds
+        seconds = clock.total_limit_seconds if is_total else clock.cell_limit_seconds
+        exceeded = TimeoutFacts(limit_seconds=seconds, kind="lecture" if is_total else "cell")
+        return await self._time_out(cell, request, measured, exceeded)
+
+    async def _execute(self, cell: Cell, notebook_cell: object, limit: float) -> tuple[Request, CellReadings, bool]:
+        """Send the cell and wait for its end; return the request, the measurements, and whether it ended in time."""
+        session, devices = self._session, self._parts.devices
+        session.request_count += 1
+        self._parts.record.history.note_request(session.request_count, cell.number)
+        session.kernel.provisioner.mark_stderr()
+        session.probe.begin_cell()
+        devices.begin_cell()
+        try:
+            request = session.client.begin_cell(notebook_cell, cell.index)
+            self._on_sent()
+            has_ended = await session.client.wait_cell(request, None if limit == math.inf else limit)
+        finally:
+            measured = session.probe.end_cell()
+            used = devices.end_cell()
+        return request, replace(measured, readings={**measured.readings, **used}), has_ended
+
+    async def _time_out(self, cell: Cell, request: Request, measured: CellReadings, limit: TimeoutFacts) -> CellEnd:
+        """Read what the cell is doing, then stop it."""
+        session, devices = self._session, self._parts.devices
+        crash_record = session.crash_record()
+        seen = devices.interpret_crash(crash_record, session.request_count)
+        stack = await session.stack(cell.number)
+        # A cell that does not stop in time is killed with the teardown.
+        await interrupt(session.kernel)
+        has_stopped = await session.client.wait_cell(request, _INTERRUPT_GRACE_SECONDS)
+        evidence = replace(
+            self._evidence(cell, measured, seen),
+            timeout=replace(limit, stopped_by_interrupt=has_stopped, stack=stack.frames),
+        )
+        if cell.line is not None and stack.cell_line is not None and stack.cell_line <= cell.source.count("\n") + 1:
+            evidence = replace(evidence, line=cell.line + stack.cell_line - 1)
+        if has_stopped:
+            seen = devices.note_cell(cell.number, request.reply.payload)
+        else:
+            seen = devices.note_crash(cell.number, crash_record, session.request_count)
+        result = self._result(cell, CellStatus.TIMED_OUT, measured, seen)
+        return CellEnd(result=result, outcome=Outcome.TIMED_OUT, evidence=evidence)
+
+    def _judge(self, cell: Cell, reply: Reply, measured: CellReadings) -> CellEnd:
+        """Determine the status of a cell that has ended."""
+        session, record = self._session, self._parts.record
+        session.stack_taken = "stack_taken" in reply.payload
+        seen = self._parts.devices.note_cell(cell.number, reply.payload)
+        record.history.note_threads(cell.number, reply.payload.get("threads", []))
+        error = cell_error(reply, session.client.errors, cell)
+        if error is None and reply.payload.get("exit_asked"):
+            error = exit_error()
+        text = session.client.text
+        record.add_findings(cell_findings(cell, reply, is_cut=text.is_cut, raised=error is not None, output=text.text))
+        reported, faults = session.client.reported_values.end_cell(cell)
+        record.add_findings(faults)
+        status = self._status(cell, error)
+        result = replace(self._result(cell, status, measured, seen), error=error, figures=reported)
+        if status is not CellStatus.FAILED:
+            return CellEnd(result=result)
+        evidence = replace(self._evidence(cell, measured, seen), error=error, line=line_of_error(cell, error))
+        return CellEnd(result=result, outcome=Outcome.FAILED, evidence=evidence)
+
+    def _status(self, cell: Cell, error: CellError | None) -> CellStatus:
+        if error is None:
+            return CellStatus.OK
+        if cell.expects_error:
+            return CellStatus.EXPECTED_ERROR
+        return CellStatus.ALLOWED_ERROR if self._allow_errors else CellStatus.FAILED
+
+    def _evidence(self, cell: Cell, measured: CellReadings, seen: CellDevices) -> Evidence:
+        earlier = self._parts.record.cells
+        running = CellEvidence(cell=cell, measured=measured, devices=seen, earlier=earlier)
+        return self._parts.evidence.build(self._session, self._folder, running)
+
+    def _result(self, cell: Cell, status: CellStatus, measured: CellReadings, seen: CellDevices) -> CellRun:
+        return replace(
+            idle_cell(cell),
+            status=status,
+            readings={**measured.readings, **seen.readings},
+            allocators=seen.allocators,
+            compilation=seen.compilation,
+            start_footprint_bytes=measured.start_footprint_bytes,
+            output_extract=self._session.client.text.text,
+        )
