@@ -39,7 +39,7 @@ class CollectionHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
-        """Collect lectures; a lecture that looks like a test module is a lecture only."""
+        """Collect lectures; a script that looks like a test module is a lecture only."""
         collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
         try:
             is_lecture = self._collection.is_lecture(file_path)
@@ -48,8 +48,17 @@ class CollectionHooks:
             raise pytest.Collector.CollectError(str(exc)) from exc
         if not is_lecture:
             return collectors  # type: ignore[return-value]
-        others = [item for item in collectors if not isinstance(item, pytest.Module)]
-        return [*others, _lecture_file(parent, file_path)]  # type: ignore[return-value]
+        if file_path.suffix == ".py":
+            collectors = self._without_modules(collectors, file_path)
+        return [*collectors, _lecture_file(parent, file_path)]  # type: ignore[return-value]
+
+    def _without_modules(self, collectors: list[pytest.Collector], path: Path) -> list[pytest.Collector]:
+        """Drop collectors that would import a script, and with that run the lecture in pytest's own process."""
+        modules = [item for item in collectors if isinstance(item, pytest.Module)]
+        # pytest's collector of doctests is a module too, and not part of its public names.
+        if any(type(item) is not pytest.Module for item in modules):
+            self._collection.note_doctests(path)
+        return [item for item in collectors if item not in modules]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:

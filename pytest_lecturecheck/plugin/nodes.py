@@ -126,6 +126,8 @@ class LectureItem(pytest.Item):
         entries = self.stash.setdefault(entry_key, [])
         for entry in self._run():
             entries.append(entry)
+        # Where another plugin runs the item again, its first properties must not stay beside the last ones.
+        self.user_properties[:] = [pair for pair in self.user_properties if not is_own_property(pair[0])]
         for entry in entries:
             self.user_properties.extend(junit_properties.properties(entry))
         # A failing entry decides about the item; without one the last does.
@@ -175,6 +177,11 @@ class LectureItem(pytest.Item):
         several, name = self._several, harmless_id(self.lecture_name)
         path = self.path if name == self.lecture_name else self.config.rootpath / name
         return path, None, name if several is None else f"{name} [{several.name}]"
+
+
+def is_own_property(name: str) -> bool:
+    """Return True if a property of a test case is one of :mod:`~pytest_lecturecheck.report.junit_properties`."""
+    return name.startswith("lecturecheck.")
 
 
 def session_of(node: pytest.Collector | pytest.Item) -> LectureCheckSession:

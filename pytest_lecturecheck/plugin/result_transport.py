@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.plugin.nodes import LectureItem, entry_key
+from pytest_lecturecheck.plugin.nodes import LectureItem, entry_key, is_own_property
+from pytest_lecturecheck.plugin.xdist import worker_of
 from pytest_lecturecheck.session.github_actions import guard_longrepr
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _ENTRIES: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
 _STATE: Final = "lecturecheck_state"
 """Attribute of the test report that carries the key of the state in which a lecture failed."""
+_OUTCOMES: Final = frozenset({"passed", "failed", "skipped"})
+"""Outcomes that pytest knows; pytest-rerunfailures reports a run that it will repeat as ``rerun``."""
 
 
 class EntrySender(Protocol):
@@ -119,10 +122,21 @@ class ReportedEntries:
         self._context = session.context
         self._local = local
         self._display = display
+        self._reported: dict[tuple[str, str], Sequence[Entry]] = {}
+        self._decided: set[tuple[str, str]] = set()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the entries to the results, remember failures, and call the hook for verdicts."""
+        # Other plugins run a failed item again (pytest-rerunfailures, flaky): its last run counts. With `--dist=each`
+        # every worker reports the same node id.
+        key = (report.nodeid, worker_of(report))
+        outcome: str = report.outcome
+        is_final = outcome in _OUTCOMES
+        if is_final and (report.when == "call" or (report.when == "setup" and not report.passed)):
+            self._decided.add(key)
+        if report.when == "teardown":
+            self._drop_properties(report, key)
         text = getattr(report, _ENTRIES, None)
         entries = self._local.take(report)
         if isinstance(text, str):
@@ -131,8 +145,16 @@ class ReportedEntries:
             delattr(report, _ENTRIES)
         if not entries:
             return
-        self._context.results.take(entries)
-        self._context.memory.note(entries, str(getattr(report, _STATE, "")))
+        self._context.results.take(entries, instead_of=self._reported.get(key, ()))
+        self._reported[key] = entries
+        if is_final:
+            self._context.memory.note(entries, str(getattr(report, _STATE, "")))
         for entry in entries:
             self._config.hook.pytest_lecturecheck_verdict(config=self._config, run=entry.run, verdict=entry.verdict)
             self._display.end(entry)
+
+    def _drop_properties(self, report: pytest.TestReport, key: tuple[str, str]) -> None:
+        """Keep the properties of a run that will be repeated out of JUnit, which reads them from this report."""
+        if key not in self._decided:
+            report.user_properties[:] = [pair for pair in report.user_properties if not is_own_property(pair[0])]
+        self._decided.discard(key)

@@ -17,7 +17,6 @@ from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.config.options import Mode, SessionSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.lease.broker import LeaseBroker
-from pytest_lecturecheck.plugin import xdist
 from pytest_lecturecheck.plugin.collection_hooks import CollectionHooks
 from pytest_lecturecheck.plugin.crash_reports import CrashReports
 from pytest_lecturecheck.plugin.progress_display import ProgressDisplay, ProgressSender
@@ -26,6 +25,12 @@ from pytest_lecturecheck.plugin.rootdir import explain_moved_rootdir
 from pytest_lecturecheck.plugin.session_end import ControllerEnd, WorkerEnd
 from pytest_lecturecheck.plugin.terminal_hooks import TerminalHooks
 from pytest_lecturecheck.plugin.worker_configuration import DEFAULT_WIDTH, WorkerConfiguration
+from pytest_lecturecheck.plugin.xdist import (
+    WorkerManager,
+    configuration_from_controller,
+    is_worker,
+    progress_sender,
+)
 from pytest_lecturecheck.session.failure_memory import is_ci
 from pytest_lecturecheck.session.github_actions import GitHub
 from pytest_lecturecheck.session.journal_writer import JournalWriter
@@ -76,7 +81,7 @@ def choose_role(config: pytest.Config, journal: JournalWriter, notices: Notices,
         notices: what is to be said beside the results.
         guard: makes printed text harmless to the CI service that reads it.
     """
-    if xdist.is_worker(config):
+    if is_worker(config):
         return WorkerRole(config, journal, guard)
     return ControllerRole(config, journal, notices, guard)
 
@@ -90,7 +95,7 @@ class WorkerRole:
         """Open the channel to the controller."""
         self._config = config
         self._guard = guard
-        self.progress = ProgressSender(journal, xdist.progress_sender(config))
+        self.progress = ProgressSender(journal, progress_sender(config))
 
     def check_arguments(self) -> None:
         """Check nothing: the controller has done so."""
@@ -100,7 +105,7 @@ class WorkerRole:
 
     def configuration(self, settings: SessionSettings, leases: LeaseBroker) -> WorkerConfiguration:  # noqa: ARG002 - see Role
         """Return what the controller has sent."""
-        return WorkerConfiguration.from_plain(xdist.configuration_from_controller(self._config))
+        return WorkerConfiguration.from_plain(configuration_from_controller(self._config))
 
     def hooks(self, session: LectureCheckSession) -> Sequence[object]:
         """Return the hooks that send entries and stop kernels."""
@@ -188,5 +193,5 @@ class ControllerRole:
         ]
         if config.pluginmanager.hasplugin("xdist"):
             configuration = session.configuration.to_plain()
-            hooks.append(xdist.WorkerManager(configuration, self.progress.note_from_worker, crashes.note_worker_crash))
+            hooks.append(WorkerManager(configuration, self.progress.note_from_worker, crashes.note_worker_crash))
         return hooks

@@ -15,12 +15,13 @@ from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.lease.admission import Capacity
 from pytest_lecturecheck.lease.broker import LeaseBroker, is_covered, machine_capacity
-from pytest_lecturecheck.plugin import hookspecs, xdist
+from pytest_lecturecheck.plugin import hookspecs
 from pytest_lecturecheck.plugin.nodes import SESSION_PLUGIN
 from pytest_lecturecheck.plugin.notices import Notices
 from pytest_lecturecheck.plugin.roles import Role, choose_role
 from pytest_lecturecheck.plugin.session_state import LectureCheckSession
 from pytest_lecturecheck.plugin.timeout_bridge import TimeoutBridge
+from pytest_lecturecheck.plugin.xdist import kernel_count, worker_identity
 from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
 from pytest_lecturecheck.session.collection import LectureCollection
@@ -40,7 +41,7 @@ def register(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: settings or budget files cannot be used; nothing has been started.
     """
-    mark, worker = xdist.worker_identity(config)
+    mark, worker = worker_identity(config)
     journal = JournalWriter(config.rootpath, session=mark, worker=worker)
     notices = Notices()
     role = choose_role(config, journal, notices, guard_for(os.environ))
@@ -83,7 +84,7 @@ def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, no
         machine=machine,
         devices=accelerators.devices,
         environment_context=EnvironmentContext(
-            kernel_count=xdist.kernel_count(config),
+            kernel_count=kernel_count(config),
             device_bytes=accelerators.smallest_bytes,
             cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
         ),
@@ -108,7 +109,7 @@ def _open_leases(
 ) -> LeaseBroker:
     return LeaseBroker(
         capacity,
-        worker_count=xdist.kernel_count(config),
+        worker_count=kernel_count(config),
         is_on=settings.takes_leases and not is_covered(os.environ),
         is_strict=settings.strict,
         takes_all=settings.mode is Mode.RECORD and not launcher.admits,

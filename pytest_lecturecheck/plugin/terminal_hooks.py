@@ -113,7 +113,7 @@ class TerminalHooks:
             terminalreporter.write_sep("=", "lectures")
             for line in lines:
                 terminalreporter.write_line(self._guard(line))
-        for line in self._github.annotations(results.entries):
+        for line in self._github.annotations(results.entries, results.superseded):
             terminalreporter.write_line(line)
 
     def _collection_lines(self) -> Iterator[str]:
@@ -123,6 +123,7 @@ class TerminalHooks:
         if not has_workers(self._config):
             yield from (f"--lecture-exclude {text!r} left out nothing" for text in collection.unused_patterns())
             yield from collection.left_out_forms()
+            yield from collection.skipped_doctests()
             yield from collection.missing_pages()
         if results.entries:
             yield from results.unmatched_budgets()

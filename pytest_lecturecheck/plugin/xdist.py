@@ -28,6 +28,12 @@ def has_workers(config: pytest.Config) -> bool:
     return config.pluginmanager.hasplugin("dsession")
 
 
+def worker_of(report: pytest.TestReport) -> str:
+    """Return the name of the worker that ran a report's item, or an empty string."""
+    gateway = getattr(getattr(report, "node", None), "gateway", None)
+    return str(getattr(gateway, "id", ""))
+
+
 def configuration_from_controller(config: pytest.Config) -> Mapping[str, Any]:
     """Return the plain values that the controller put into this worker's input."""
     configuration: dict[str, Any] = json.loads(config.workerinput[_KEY])  # type: ignore[attr-defined]

@@ -56,13 +56,26 @@ def render_annotations(entries: Sequence[Entry], folder: str = "") -> list[str]:
     return [_annotation(entry, folder) for entry in list(failed.values())[:MOST_ANNOTATIONS]]
 
 
-def _annotation(entry: Entry, folder: str) -> str:
+def render_rerun_annotations(superseded: Sequence[Entry], folder: str = "") -> list[str]:
+    """
+    Return a warning for each lecture that another plugin ran again; at most ten.
+
+    Args:
+        superseded: entries of the runs that were repeated.
+        folder: where pytest's rootdir lies in the repository; empty for its top.
+    """
+    named = {(entry.run.lecture, entry.run.variant): entry for entry in superseded}
+    return [_annotation(entry, folder, level="warning") for entry in list(named.values())[:MOST_ANNOTATIONS]]
+
+
+def _annotation(entry: Entry, folder: str, *, level: str = "error") -> str:
     path = posixpath.normpath(posixpath.join(folder, entry.run.lecture or "."))
     properties = [f"file={_property(path)}"]
     if entry.line is not None:
         properties.append(f"line={entry.line}")
-    properties.append(f"title={_property(one_line(f'{entry.name}: {entry.verdict.kind.value}', _TITLE_CHARS))}")
-    return f"::error {','.join(properties)}::{_data(one_line(entry.headline, _MESSAGE_CHARS))}"
+    result = entry.verdict.kind.value if level == "error" else f"run again after {entry.verdict.kind.value}"
+    properties.append(f"title={_property(one_line(f'{entry.name}: {result}', _TITLE_CHARS))}")
+    return f"::{level} {','.join(properties)}::{_data(one_line(entry.headline, _MESSAGE_CHARS))}"
 
 
 def _data(text: str) -> str:

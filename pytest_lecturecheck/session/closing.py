@@ -42,16 +42,19 @@ class Closing:
         platform: platform label.
         budget_file: the platform's budget file.
         entries: the session's entries; read when something is written or rendered.
+        superseded: entries of runs that another plugin repeated.
         dump: packs entries into one text of plain JSON.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a session leaves has that many sources
         self,
         rootdir: Path,
         settings: SessionSettings,
         platform: str,
         budget_file: Path,
+        *,
         entries: Sequence[Entry],
+        superseded: Sequence[Entry],
         dump: Callable[[Iterable[Entry]], str],
     ) -> None:
         """Write nothing yet."""
@@ -60,6 +63,7 @@ class Closing:
         self._platform = platform
         self._budget_file = budget_file
         self._entries = entries
+        self._superseded = superseded
         self._dump = dump
         self._written: list[str] = []
         self._changes: Sequence[Change] = ()
@@ -155,7 +159,14 @@ class Closing:
         """Return the lines of the terminal summary."""
         if not self._entries:
             return self._written
-        lines = render_summary(self._entries, width=width, colour=colour, verbosity=verbosity, encoding=encoding)
+        lines = render_summary(
+            self._entries,
+            width=width,
+            colour=colour,
+            verbosity=verbosity,
+            encoding=encoding,
+            superseded=self._superseded,
+        )
         if self._settings.mode is Mode.RECORD:
             from pytest_lecturecheck.report.terminal.budget_diff import render_changes, render_unrecorded  # noqa: PLC0415 - only to record
 

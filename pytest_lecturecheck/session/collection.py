@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from pathlib import Path
+from typing import Final
 
 from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.lecture.book.configuration import read_book
@@ -21,6 +22,8 @@ from pytest_lecturecheck.lecture.selection import (
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.session.library_path import library_path
 from pytest_lecturecheck.session.pytest_arguments import Arguments
+
+_NAMES_SHOWN: Final = 3
 
 
 class LectureCollection:
@@ -50,6 +53,7 @@ class LectureCollection:
         self._names: dict[str, frozenset[str]] = {}
         self._paired: dict[str, str] = {}
         self._pairings: dict[str, Path | None] = {}
+        self._doctests: list[str] = []
 
     def is_left_out(self, path: Path) -> bool:
         """Return True if only the folder of an oddly named file brought a path in, or if a link leads back."""
@@ -127,6 +131,18 @@ class LectureCollection:
         """Return a line for each file that was skipped because jupytext keeps it as another form of its source."""
         pairs = sorted(self._paired.items())
         return [f"{name!r} is left out: jupytext keeps it as another form of {source!r}" for name, source in pairs]
+
+    def note_doctests(self, path: Path) -> None:
+        """Record a script whose doctests are not collected."""
+        self._doctests.append(self._shown(path))
+
+    def skipped_doctests(self) -> list[str]:
+        """Return a line about scripts whose doctests were not collected, or no line."""
+        if not self._doctests:
+            return []
+        names = ", ".join(repr(name) for name in self._doctests[:_NAMES_SHOWN])
+        more = f" and {len(self._doctests) - _NAMES_SHOWN} more" if len(self._doctests) > _NAMES_SHOWN else ""
+        return [f"doctests are not collected from {names}{more}: importing a script would run the lecture in pytest"]
 
     def _is_hidden(self, folder: str, path: Path) -> bool:
         if folder not in self._hidden:

@@ -132,6 +132,7 @@ class FailureMemory:
     writes: bool
     warnings: list[str] = field(default_factory=list)
     _known: Failures = field(default_factory=dict)
+    _recalled: Failures = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -148,7 +149,7 @@ class FailureMemory:
         if not self.is_on:
             return
         try:
-            self._known = read_failures(self.path)
+            self._known = self._recalled = read_failures(self.path)
         except NewerFailuresError:
             raise
         except RunFileError as exc:
@@ -168,7 +169,8 @@ class FailureMemory:
 
     def recall(self, subject: Subject, key: str) -> Entry | None:
         """Return the entry of a lecture that failed before and has not changed, or ``None`` if it has to run."""
-        found = self._known.get(subject) if self.recalls else None
+        # Only failures of earlier sessions: a lecture that another plugin runs again in this one has to run.
+        found = self._recalled.get(subject) if self.recalls else None
         if found is None or found.key != key or found.stored.verdict is None:
             return None
         return Entry(

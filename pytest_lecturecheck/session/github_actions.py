@@ -52,13 +52,22 @@ class GitHub:
         self._annotates = is_on and environ.get(_ACTIONS) == "true"
         self._folder = _folder_in(environ.get(_WORKSPACE, ""), rootdir)
 
-    def annotations(self, entries: Sequence[Entry]) -> list[str]:
-        """Return the lines that GitHub turns into annotations; each has to be printed as a line of its own."""
+    def annotations(self, entries: Sequence[Entry], superseded: Sequence[Entry] = ()) -> list[str]:
+        """
+        Return the lines that GitHub turns into annotations; each has to be printed as a line of its own.
+
+        Args:
+            entries: the session's entries; failures are errors.
+            superseded: entries of runs that another plugin repeated; they are warnings.
+        """
         if not self._annotates:
             return []
-        from pytest_lecturecheck.report.github_summary import render_annotations  # noqa: PLC0415 - as above
+        from pytest_lecturecheck.report.github_summary import render_annotations, render_rerun_annotations  # noqa: PLC0415 - as above
 
-        return render_annotations(entries, self._folder)
+        return [
+            *render_annotations(entries, self._folder),
+            *render_rerun_annotations(superseded, self._folder),
+        ]
 
     def write_summary(self, entries: Sequence[Entry], *, platform: str, machine: Machine) -> str:
         """

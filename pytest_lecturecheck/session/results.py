@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -47,6 +47,7 @@ class Results:
         self._all: Mapping[str, PlatformBudgets] = load_folder(settings.budget_folder)
         self._own = self._all.get(platform) or PlatformBudgets(platform=platform)
         self.entries: list[Entry] = []
+        self.superseded: list[Entry] = []
         self._closing: Closing | None = None
 
     # -- judging ------------------------------------------------------------------------------------------------------
@@ -111,8 +112,18 @@ class Results:
             entries.append(Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"]))
         return entries
 
-    def take(self, entries: Iterable[Entry]) -> None:
-        """Keep entries for the summary and the reports."""
+    def take(self, entries: Iterable[Entry], *, instead_of: Sequence[Entry] = ()) -> None:
+        """
+        Keep entries for the summary and the reports.
+
+        Args:
+            entries: the entries of one item.
+            instead_of: entries of an earlier run of the same item, which these supersede.
+        """
+        superseded = {id(entry) for entry in instead_of}
+        # In place: what writes the end of the session holds this list.
+        self.entries[:] = [entry for entry in self.entries if id(entry) not in superseded]
+        self.superseded.extend(instead_of)
         self.entries.extend(entries)
 
     # -- the end ------------------------------------------------------------------------------------------------------
@@ -158,6 +169,12 @@ class Results:
             from pytest_lecturecheck.session.closing import Closing  # noqa: PLC0415 - see above
 
             self._closing = Closing(
-                self._rootdir, self._settings, self.platform, self.budget_file, self.entries, self.dump
+                self._rootdir,
+                self._settings,
+                self.platform,
+                self.budget_file,
+                entries=self.entries,
+                superseded=self.superseded,
+                dump=self.dump,
             )
         return self._closing

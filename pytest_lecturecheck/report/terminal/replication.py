@@ -91,8 +91,14 @@ def subjects_text(entries: Sequence[Entry], noun: str = "lecture") -> str:
     return f"{text} in {len(entries)} runs" if len(entries) > len(lectures) + len(cohorts) else text
 
 
-def count_text(entries: Sequence[Entry]) -> str:
-    """Return one line with the number of lectures, their verdicts (failing first), highest peak and total time."""
+def count_text(entries: Sequence[Entry], superseded: Sequence[Entry] = ()) -> str:
+    """
+    Return one line with the number of lectures, their verdicts (failing first), highest peak and total time.
+
+    Args:
+        entries: the session's entries.
+        superseded: entries of runs that another plugin repeated.
+    """
     counts: dict[tuple[bool, VerdictKind], int] = {}
     for entry in sorted(entries, key=lambda item: not item.verdict.failed):
         key = (entry.verdict.failed, entry.verdict.kind)
@@ -101,7 +107,8 @@ def count_text(entries: Sequence[Entry]) -> str:
     made = [entry for entry in entries if entry.was_run]
     cell_count = sum(entry.run.cell_run_count for entry in made)
     peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
-    parts = [f"{subjects_text(entries)}: {verdicts}"]
+    parts = [f"{subjects_text((*entries, *superseded))}: {verdicts}"]
+    parts += [f"{len(superseded)} run again"] if superseded else []
     parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")
