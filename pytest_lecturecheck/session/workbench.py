@@ -10,7 +10,7 @@ from typing import Final
 import zmq
 import zmq.asyncio
 
-from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, close_servers
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.run.loop import KernelLoop
@@ -181,6 +181,7 @@ class Workbench:
     def close(self) -> None:
         """Stop the loop and its sockets; safe to call twice."""
         self._loop.close()
+        close_servers()
         self._gpus.close()
         if self._reaper is not None:
             self._reaper.close()

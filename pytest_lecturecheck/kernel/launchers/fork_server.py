@@ -82,7 +82,8 @@ def main() -> None:
         is_kernel = serve(requests, added)
     if is_kernel:
         # On the server's own stack, so that the interpreter ends as that of any kernel does, exit handlers included.
-        kernelapp.launch_new_instance()
+        # ipykernel has read the variable of this name when it was imported, which was before the supervisor existed.
+        kernelapp.launch_new_instance(parent_handle=int(os.environ["JPY_PARENT_PID"]))
 
 
 def serve(requests: socket.socket, added: dict[str, str]) -> bool:

@@ -1,21 +1,39 @@
-"""Start kernels as child processes of the session."""
+"""
+Start kernels on this machine.
+
+On Linux a kernel is started below a supervisor, so that nothing of a lecture can leave the tree of its processes.
+Elsewhere, and where no supervisor can be had, it is a child of this process.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import (
+    KernelLocation,
+    KernelProcess,
+    Launch,
+    Launcher,
+    LaunchRequest,
+    ProcessEnd,
+)
+from pytest_lecturecheck.kernel.launchers.supervised import (
+    IS_SUPPORTED,
+    KernelServers,
+    ServerLostError,
+    SupervisedProcess,
+)
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
+_SERVERS: Final = KernelServers()
 
 
 class LocalLaunch:
-    """A kernel that is a child of this process."""
+    """A kernel on this machine, started by this session."""
 
     memory_bytes: int | None = None
     holder: str = ""
@@ -34,7 +52,24 @@ class LocalLaunch:
         """Return the kernel's own environment."""
         return dict(variables)
 
-    def started(self, process: subprocess.Popen[bytes]) -> None:
+    @staticmethod
+    async def start_supervised(
+        argv: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: int, pass_fds: Sequence[int]
+    ) -> SupervisedProcess | None:
+        """
+        Start the kernel below a supervisor; return ``None`` if none can be had, and nothing was started.
+
+        Raises:
+            OSError: the command cannot be executed.
+        """
+        if not IS_SUPPORTED:
+            return None
+        try:
+            return await _SERVERS.start(argv, environment=environment, cwd=cwd, output=output, pass_fds=pass_fds)
+        except ServerLostError:
+            return None
+
+    def started(self, process: KernelProcess) -> None:
         """Record the process, which is the kernel itself."""
         self.location = KernelLocation(pid=process.pid)
 
@@ -71,7 +106,7 @@ class LocalLaunch:
 
 
 class LocalLauncher:
-    """Starts kernels as child processes of the session."""
+    """Starts kernels on this machine."""
 
     name: str = "local"
     needs_tcp: bool = False
@@ -86,3 +121,8 @@ class LocalLauncher:
 
 
 LOCAL: Final[Launcher] = LocalLauncher()
+
+
+def close_servers() -> None:
+    """End the processes that fork kernels; the next start of a kernel makes new ones. Safe to call twice."""
+    _SERVERS.close()

@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_lecturecheck.kernel.launchers.supervised import SupervisedProcess
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.model.settings import GpuNeed
+
+KernelProcess = subprocess.Popen[bytes] | SupervisedProcess
+"""The process that was started here: a child of this process, or a kernel below its supervisor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,7 @@ class Launch(Protocol):
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of that command."""
 
-    def started(self, process: subprocess.Popen[bytes]) -> None:
+    def started(self, process: KernelProcess) -> None:
         """Record the process that was started here."""
 
     def read(self, text: str, *, is_end: bool = False) -> str:

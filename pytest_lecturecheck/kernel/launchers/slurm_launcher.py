@@ -21,7 +21,7 @@ from typing import Final
 
 from pytest_lecturecheck.config.slurm_settings import ASSUMED_STEP_BYTES, LEAST_STEP_BYTES, SlurmSettings
 from pytest_lecturecheck.kernel.launchers import node_entry, slurm_format, srun_parent_watch
-from pytest_lecturecheck.kernel.launchers.port import KernelLocation, LaunchRequest, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, KernelProcess, LaunchRequest, ProcessEnd
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
@@ -80,9 +80,10 @@ class SlurmLaunch:
         left_out = {*_SRUN_VARIABLES, RUN_TOKEN_VARIABLE}
         return {name: value for name, value in variables.items() if name not in left_out}
 
-    def started(self, process: subprocess.Popen[bytes]) -> None:
+    def started(self, process: KernelProcess) -> None:
         """Record the process of ``srun``."""
-        self._process = process
+        if isinstance(process, subprocess.Popen):
+            self._process = process
 
     def read(self, text: str, *, is_end: bool = False) -> str:
         """Split the labelled output; the first line of the step announces where the kernel is."""

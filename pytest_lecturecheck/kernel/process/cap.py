@@ -73,7 +73,8 @@ async def watch(
     """
     Watch the footprint of a run and kill it when it exceeds its cap; return after the kill.
 
-    A memory group stops most runs by itself. It does not notice that several runs together exhaust the machine. So the
+    A memory group stops most runs by itself. A lecture with privileges can leave it, or raise its limit; then the
+    footprint decides. A group does not notice that several runs together exhaust the machine. So the
     machine's memory is watched as well: a run that holds more than is left is stopped before the system chooses a
     victim.
 
@@ -95,7 +96,7 @@ async def watch(
             continue
         # A group is the better judge: it does not charge library files that other processes use as well.
         exceeded = not cap.holder and snapshot.footprint_bytes > cap.limit_bytes
-        if exceeded and cap.group is not None:
+        if exceeded and cap.group is not None and cap.group.is_limit_in_force():
             # Two rounds in a row, because a kernel that the group has just killed leaves it as well.
             rounds_outside = rounds_outside + 1 if has_left_group() else 0
             exceeded = rounds_outside > 1

@@ -48,6 +48,12 @@ class MemoryGroup:
         resident = (_read(proc_root / str(pid) / "statm") or "0 0").split()[1]
         return resident != "0" and pid not in self.pids()
 
+    def is_limit_in_force(self) -> bool:
+        """Return True if the group's limit is still no higher than the one that was set."""
+        name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"  # noqa: PLR2004 - the version's number
+        text = (_read(f"{self.folder}/{name}") or "").strip()
+        return text.isdigit() and int(text) <= self.limit_bytes
+
     def oom_kill_count(self) -> int:
         """Return the number of processes that were killed in the group at its memory limit."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"  # noqa: PLR2004 - the version's number

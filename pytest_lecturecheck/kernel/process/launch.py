@@ -7,32 +7,26 @@ another process. Windows, and kernels that do not support ipc, use TCP.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import zmq.asyncio
-from jupyter_client.launcher import launch_kernel
 from jupyter_client.manager import AsyncKernelManager
-from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
-from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest, ProcessEnd
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launcher, LaunchRequest
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
-from pytest_lecturecheck.kernel.process.outputs import BoundedText
+from pytest_lecturecheck.kernel.process.provisioner import LectureProvisioner
 from pytest_lecturecheck.kernel.process.quiet import quiet_failures
 from pytest_lecturecheck.kernel.process.specs import find_spec, spec_manager
-from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.model.settings import GpuNeed
 
@@ -40,208 +34,6 @@ from pytest_lecturecheck.model.settings import GpuNeed
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _IPC_PATH_LIMIT: Final = 100
 _FOLDER_PREFIX: Final = "lc-"
-
-
-class LectureProvisioner(LocalProvisioner):
-    """
-    Manages the process of a kernel (or its keeper) and keeps its exit status and stderr.
-
-    jupyter_client's own provisioner forgets the process when it ends, and polls for that every 0.1 s.
-    """
-
-    def __init__(self, *, launch: Launch, **kwargs: Any) -> None:
-        """Create the provisioner; :meth:`launch_kernel` starts the process."""
-        super().__init__(**kwargs)
-        self.launch = launch
-        self.queued_seconds = 0.0
-        self._end: ProcessEnd | None = None
-        self._news = asyncio.Event()
-        self.popen: subprocess.Popen[bytes] | None = None
-        self.pass_fds: tuple[int, ...] = ()
-        self.on_queue: Callable[[str], None] = lambda _: None
-        self._stderr_mark = 0
-        self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pipe: int | None = None
-        self._pidfd: int | None = None
-
-    @property
-    def has_process(self) -> bool:
-        """Return True if the process was started and is not known to have ended."""
-        return self.popen is not None and not self.ended.done()
-
-    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        """
-        Start the process in its own session, with empty stdin and with stderr on a pipe that is read at once.
-
-        Raises:
-            KernelStartError: the launcher did not start a kernel.
-        """
-        reader, writer = os.pipe()
-        try:
-            self.popen = launch_kernel(
-                self.launch.command(cmd),
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                env=self.launch.environment(kwargs.get("env") or {}),
-                cwd=kwargs.get("cwd"),
-                pass_fds=self.pass_fds,
-            )
-        except BaseException:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
-        self.process = self.popen
-        self.pid = self.popen.pid
-        self.pgid = self.popen.pid if not _IS_WINDOWS else None
-        self.launch.started(self.popen)
-        self._watch_stderr(reader)
-        self._watch_exit()
-        if self.launch.location is None:
-            await self._wait_for_location()
-        return self._connection()
-
-    async def _wait_for_location(self) -> None:
-        """Wait until the launcher knows where the kernel runs. A queue may be long, so there is no time limit."""
-        begun = asyncio.get_running_loop().time()
-        # srun prints nothing while the kernel is queued, so queued and starting kernels look the same.
-        self.on_queue(self.launch.holder or "a queue")
-        try:
-            while self.launch.location is None:
-                self._check_refusal()
-                self._news.clear()
-                await self._news.wait()
-        except BaseException:
-            # No other object knows the process yet.
-            await asyncio.shield(self.launch.stop())
-            self.close_stderr()
-            raise
-        finally:
-            self.on_queue("")
-        self.queued_seconds = asyncio.get_running_loop().time() - begun
-
-    def _check_refusal(self) -> None:
-        if self.ended.done():
-            raise KernelStartError(self.launch.refusal())
-
-    def _connection(self) -> Any:
-        """Return the connection; the launcher may have changed its addresses."""
-        location, manager = self.launch.location, self.parent
-        if location is not None and location.connection and manager is not None:
-            for name, value in location.connection.items():
-                setattr(manager, name, value)
-            self.connection_info = manager.get_connection_info()
-        return self.connection_info
-
-    def _watch_stderr(self, reader: int) -> None:
-        self._pipe = reader
-        if sys.platform == "win32":
-            # The selector loop reads no pipes there.
-            threading.Thread(target=self._read_stderr_blocking, args=(reader,), daemon=True).start()
-        else:
-            os.set_blocking(reader, False)
-            asyncio.get_running_loop().add_reader(reader, self.read_stderr)
-
-    def read_stderr(self) -> None:
-        """Read what is on the pipe now; also called once after the end of the process."""
-        while self._pipe is not None:
-            try:
-                data = os.read(self._pipe, 65_536)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            self.stderr.append(self.launch.read(data.decode(errors="replace"), is_end=not data))
-            self._news.set()
-            if not data:
-                self.close_stderr()
-                return
-
-    def _read_stderr_blocking(self, reader: int) -> None:
-        with suppress(OSError):
-            while data := os.read(reader, 65_536):
-                self.stderr.append(data.decode(errors="replace"))
-
-    def close_stderr(self) -> None:
-        """Close the pipe; a process that outlives the kernel may still hold its other end."""
-        if self._pipe is None:
-            return
-        if not _IS_WINDOWS:
-            asyncio.get_running_loop().remove_reader(self._pipe)
-        os.close(self._pipe)
-        self._pipe = None
-
-    def _watch_exit(self) -> None:
-        popen, loop = self.popen, asyncio.get_running_loop()
-        assert popen is not None  # noqa: S101 - for the type checker; launch_kernel has set it
-        if hasattr(os, "pidfd_open"):
-            try:
-                pidfd = os.pidfd_open(popen.pid)
-            except OSError:
-                pass
-            else:
-                self._pidfd = pidfd
-                loop.add_reader(pidfd, self._note_exit)
-                return
-
-        def wait() -> None:
-            popen.wait()
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._note_exit)
-
-        threading.Thread(target=wait, daemon=True).start()
-
-    def _note_exit(self) -> None:
-        if self.popen is not None and self.popen.poll() is None:
-            return
-        if self._pidfd is not None:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
-        if not _IS_WINDOWS:
-            self.read_stderr()
-        if not self.ended.done():
-            self.ended.set_result(None)
-        self._news.set()
-
-    @property
-    def end(self) -> ProcessEnd:
-        """Return how the kernel ended; all fields are ``None`` while it runs."""
-        code = self.popen.returncode if self.popen is not None else None
-        if code is None:
-            return ProcessEnd()
-        self._end = self._end or self.launch.end(code)
-        return self._end
-
-    @property
-    def stderr_tail(self) -> tuple[str, ...]:
-        """Return the last lines of stderr without ipykernel's own messages."""
-        return stderr_tail(self.stderr.text)
-
-    def mark_stderr(self) -> None:
-        """Mark the current end of stderr, before a cell begins."""
-        if not _IS_WINDOWS:
-            self.read_stderr()
-        self._stderr_mark = self.stderr.total_chars
-
-    @property
-    def stderr_earlier_count(self) -> int:
-        """Return how many lines of :attr:`stderr_tail` were written before the last mark."""
-        new_chars = self.stderr.total_chars - self._stderr_mark
-        new_lines = stderr_tail(self.stderr.text[-new_chars:]) if new_chars > 0 else ()
-        return max(0, len(self.stderr_tail) - len(new_lines))
-
-    async def poll(self) -> int | None:
-        """Return the return code, or ``None`` while the process runs."""
-        return self.popen.poll() if self.popen is not None else 0
-
-    async def wait(self) -> int | None:
-        """Wait for the end of the process without polling."""
-        if self.popen is not None:
-            await asyncio.wait({self.ended})
-        return await self.poll()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +67,10 @@ class Kernel:
         self.token = token
         self.group: MemoryGroup | None = None
         self._folder = folder
+        self._created = 0.0
+        # A kernel that has ended already has no time of its own, and has left nothing in a group either.
+        with suppress(psutil.Error):
+            self._created = psutil.Process(self.pid).create_time()
 
     @property
     def location(self) -> KernelLocation:
@@ -290,6 +86,24 @@ class Kernel:
             return self.location.pid
         assert self.provisioner.popen is not None  # noqa: S101 - a Kernel exists only after the launch
         return self.provisioner.popen.pid
+
+    def is_older(self, pid: int) -> bool:
+        """Return True if a process existed before the kernel, so that the lecture cannot have started it."""
+        with suppress(psutil.Error):
+            return psutil.Process(pid).create_time() < self._created
+        return False
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """Return the process that everything of the run stays below, or ``None`` if there is none."""
+        supervised = self.provisioner.supervised
+        return supervised.supervisor_pid if supervised is not None else None
+
+    @property
+    def is_tree_empty(self) -> bool:
+        """Return True if the kernel has ended and its supervisor has seen that nothing is left below it."""
+        supervised = self.provisioner.supervised
+        return supervised is not None and self.provisioner.ended.done() and supervised.is_tree_empty
 
     @property
     def folder(self) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 import psutil
 
+from pytest_lecturecheck.kernel.launchers.fork_server import descendants
 from pytest_lecturecheck.kernel.process.launch import Kernel
 
 FindMarked = Callable[[str], Iterable[int]]
@@ -46,8 +47,9 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     """
     Kill the kernel and every process that came from it.
 
-    They are found by parentage, by the token in their environment and by the run's memory group, if there is one. This
-    is repeated until a round finds none, because processes may fork meanwhile.
+    Below a supervisor all of them are its descendants, whatever they did, and it ends them. Otherwise they are found by
+    parentage, by the token in their environment and by the run's memory group, if there is one. This is repeated until
+    a round finds none, because processes may fork meanwhile.
 
     Args:
         kernel: the kernel; it may have ended.
@@ -56,9 +58,13 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     Returns:
         The processes other than the kernel that had to be killed.
     """
+    if kernel.is_tree_empty:
+        await kernel.provisioner.end_tree(_KILL_SECONDS)
+        return ()
     leftovers: dict[int, Leftover] = {}
     kernel_pid = kernel.pid
     killed: set[int] = set()
+    find_marked = _finder(kernel, find_marked)
     await _let_helpers_end(kernel, find_marked)
     if not kernel.provisioner.ended.done():
         # A keeper ends its kernel in an orderly way; if it were killed, its kernel would be left behind.
@@ -84,8 +90,18 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
                 process.kill()
         _sweep(kernel, find_marked)
         await asyncio.sleep(_ROUND_SECONDS)
+    # Last, because the supervisor sees what a chain of forks has made since this process looked.
+    await kernel.provisioner.end_tree(_KILL_SECONDS)
     await wait_exit(kernel, _REAP_SECONDS)
     return tuple(leftovers.values())
+
+
+def _finder(kernel: Kernel, find_marked: FindMarked) -> FindMarked:
+    """Return what finds the run's processes: below a supervisor its descendants, otherwise the marked processes."""
+    supervisor_pid = kernel.supervisor_pid
+    if supervisor_pid is None:
+        return find_marked
+    return lambda token: descendants(supervisor_pid) if kernel.supervisor_pid is not None else find_marked(token)
 
 
 async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked) -> None:
@@ -109,11 +125,11 @@ def _is_asleep(process: psutil.Process) -> bool:
 
 
 def _living(kernel: Kernel, marked: set[int], killed: set[int]) -> list[psutil.Process]:
-    pids = marked | _descendants(killed)
-    if kernel.group is not None:
-        pids |= set(kernel.group.pids())
-    if not kernel.provisioner.ended.done():
-        pids |= {kernel.pid} | _descendants({kernel.pid})
+    pids = set(marked)
+    if kernel.supervisor_pid is None:
+        pids |= _group_pids(kernel) | _descendants(killed)
+        if not kernel.provisioner.ended.done():
+            pids |= {kernel.pid} | _descendants({kernel.pid})
     living = []
     for pid in pids:
         with suppress(psutil.Error):
@@ -121,6 +137,18 @@ def _living(kernel: Kernel, marked: set[int], killed: set[int]) -> list[psutil.P
             if process.status() not in _GONE:
                 living.append(process)
     return living
+
+
+def _group_pids(kernel: Kernel) -> set[int]:
+    """
+    Return the processes in the run's memory group that the lecture can have started.
+
+    With privileges a lecture can write any process into the group, and whatever is in it would be killed at the end. So
+    this process, its ancestors and processes that are older than the kernel are left out.
+    """
+    if kernel.group is None:
+        return set()
+    return {pid for pid in kernel.group.pids() if not kernel.is_older(pid)}
 
 
 def _descendants(pids: Iterable[int]) -> set[int]:
@@ -155,9 +183,8 @@ def _sweep(kernel: Kernel, find_marked: FindMarked) -> None:
 
 def _run_pids(kernel: Kernel, find_marked: FindMarked) -> set[int]:
     """Return the ids of living processes that carry the run's token or are in its group."""
-    if kernel.group is None:
-        return set(find_marked(kernel.token))
-    return set(kernel.group.pids()) or set(find_marked(kernel.token))
+    own = set() if kernel.supervisor_pid is not None else _group_pids(kernel)
+    return own or set(find_marked(kernel.token))
 
 
 def _describe(process: psutil.Process) -> Leftover:
@@ -173,9 +200,11 @@ def kill_now(kernel: Kernel) -> None:
         with suppress(psutil.Error):
             psutil.Process(kernel.pid).terminate()
         return
-    pids = {kernel.pid, *_descendants({kernel.pid})}
-    if kernel.group is not None:
-        pids |= set(kernel.group.pids())
+    supervisor_pid = kernel.supervisor_pid
+    if supervisor_pid is None:
+        pids = {kernel.pid, *_descendants({kernel.pid})} | _group_pids(kernel)
+    else:
+        pids = descendants(supervisor_pid)
     for pid in pids:
         with suppress(psutil.Error):
             psutil.Process(pid).kill()
