@@ -11,6 +11,7 @@ from pytest_lecturecheck.model.probe import CellReadings, Snapshot
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.probe.memory._memory_sampler import MemorySampler
 from pytest_lecturecheck.probe.memory._source import ProbeTexts, Unread
+from pytest_lecturecheck.probe.memory._usage import UsageSource
 
 
 class FakeProbe:
@@ -114,7 +115,7 @@ class StillSampler(MemorySampler):
 class FakeSource:
     """Processes as a test sets them: readings by process id, children by parent. What was reset is kept."""
 
-    def __init__(self, **words):
+    def __init__(self, *, missing=None, **texts):
         self.processes = {}
         self.children = {}
         self.workers = {}
@@ -122,17 +123,19 @@ class FakeSource:
         self.resets = []
         self.swap_bytes = None
         self.pressure = ""
-        self.words = ProbeTexts(
+        self.texts = ProbeTexts(
             **{
                 "footprint": "footprint",
                 "interval_peak": "interval peak",
                 "lifetime_peak": "lifetime peak",
                 "resident": "resident size",
                 "resident_peak": "resident peak",
-                "sources": {Metric.CPU: "times", Metric.MAJOR_FAULTS: "faults", Metric.DISK_WRITTEN: "bytes"},
-                "missing": {Metric.PEAK_COMPRESSED: "not told"},
+                "usage": UsageSource(
+                    sources={Metric.CPU: "times", Metric.MAJOR_FAULTS: "faults", Metric.DISK_WRITTEN: "bytes"},
+                    missing={Metric.PEAK_COMPRESSED: "not told"} if missing is None else missing,
+                ),
                 "swap": "only the machine's is known",
-                **words,
+                **texts,
             }
         )
 

@@ -8,7 +8,7 @@ from typing import Final
 from pytest_lecturecheck.model.device import Device, DeviceHolder, DeviceSample, DeviceUse, HolderKind
 from pytest_lecturecheck.model.metric import Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.gpu._attribution import UNLISTED_BYTES, Attribution, DevicePeak, Share
-from pytest_lecturecheck.probe.gpu._gpu_timeline import DeviceTimeline
+from pytest_lecturecheck.probe.gpu._gpu_timeline import device_timeline
 from pytest_lecturecheck.probe.gpu._holders import Holders, KnownRuns
 from pytest_lecturecheck.probe.gpu._processes import Processes
 from pytest_lecturecheck.probe.gpu._readings import CardReading, Failure, ProcessUse
@@ -49,7 +49,7 @@ class Track:
         self._start_seconds = start_seconds
         self._no_bytes_reason = no_bytes_reason
         self._holders = Holders(processes.facts, runs, token=token, start_seconds=start_seconds)
-        self._timeline = DeviceTimeline()
+        self._timeline = device_timeline()
         self._attribution: Attribution | None = None
         self._window = DevicePeak()
         self._share: Share | None = None

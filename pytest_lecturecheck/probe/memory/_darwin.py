@@ -1,9 +1,9 @@
 """
 macOS: the footprint that the system charges a process for, with its own peak, from ``proc_pid_rusage``.
 
-``ri_phys_footprint`` holds what is in memory, compressed or swapped out, and what drivers map; pages of files are not
-in it, so that the resident size may be the larger one. ``proc_reset_footprint_interval`` has its highest value counted
-anew: a cell's peak is exact. Pages that two processes share after a fork count once for each that has touched them.
+``ri_phys_footprint`` holds what is in memory, compressed or swapped out, and what drivers map. File pages are not in
+it, so the resident size may be larger. ``proc_reset_footprint_interval`` resets its highest value, so a cell's peak is
+exact. Pages that two processes share after a fork count once for each process that has touched them.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.probe.libsystem import LibSystem, RusageInfo, open_libsystem
-from pytest_lecturecheck.probe.memory._peaks import GONE
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
-from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading, Unread
+from pytest_lecturecheck.probe.memory._source import GONE, ProbeTexts, ProcessReading, Unread
+from pytest_lecturecheck.probe.memory._usage import UsageSource
 
 _PRESSURES: Final = {2: "the system warned of memory pressure", 4: "memory pressure was critical"}
 """Levels of ``kern.memorystatus_vm_pressure_level``; 1 is the normal one."""
-_WORDS: Final = ProbeTexts(
+_TEXTS: Final = ProbeTexts(
     footprint="phys_footprint",
     interval_peak="ri_interval_max_phys_footprint",
     lifetime_peak="ri_lifetime_max_phys_footprint",
     resident="ri_resident_size",
-    sources={
-        Metric.CPU: "proc_pid_rusage",
-        Metric.MAJOR_FAULTS: "ri_pageins",
-        Metric.DISK_WRITTEN: "ri_diskio_byteswritten",
-    },
-    missing={
-        Metric.CPU: "Python is translated (Rosetta), and the unit of the system's times is not known",
-        Metric.PEAK_COMPRESSED: "macOS does not tell it of another process, and no sample showed any",
-    },
+    usage=UsageSource(
+        sources={
+            Metric.CPU: "proc_pid_rusage",
+            Metric.MAJOR_FAULTS: "ri_pageins",
+            Metric.DISK_WRITTEN: "ri_diskio_byteswritten",
+        },
+        missing={
+            Metric.CPU: "Python is translated (Rosetta), and the unit of the system's times is not known",
+            Metric.PEAK_COMPRESSED: "macOS does not report it for another process, and no sample showed any",
+        },
+    ),
     beyond_resident="phys_footprint beyond the resident size",
-    swap="macOS does not tell it of a process; its footprint holds it",
+    swap="macOS does not report it for a process; the footprint includes it",
 )
 
 
@@ -55,16 +57,16 @@ class DarwinSource:
         self._worst_pressure = 0
 
     @property
-    def words(self) -> ProbeTexts:
-        """Give the names of what is read."""
-        return _WORDS
+    def texts(self) -> ProbeTexts:
+        """Return the names of what is read."""
+        return _TEXTS
 
     def worker(self, pid: int) -> int:
-        """Give the process itself: what starts Python here becomes Python."""
+        """Return the process itself: launchers of Python on macOS use ``exec``."""
         return pid
 
     def read(self, pid: int) -> ProcessReading | Unread:
-        """Look at one process, by one call."""
+        """Sample one process, by one call."""
         if isinstance(self._system, str):
             return Unread(reason=self._system)
         info = self._system.rusage(pid)
@@ -77,7 +79,7 @@ class DarwinSource:
             has_ended=info.ri_proc_exit_abstime != 0,
             resident_bytes=info.ri_resident_size,
             footprint_bytes=info.ri_phys_footprint,
-            # No process lives on nothing: zero is a system that does not count it.
+            # No process has a peak of zero: the system does not count it.
             interval_peak_bytes=info.ri_interval_max_phys_footprint or None,
             lifetime_peak_bytes=info.ri_lifetime_max_phys_footprint or None,
             cpu_seconds=None if self._seconds_per_tick is None else ticks * self._seconds_per_tick,
@@ -87,11 +89,11 @@ class DarwinSource:
         )
 
     def reset_peak(self, pid: int) -> bool:
-        """Have ``ri_interval_max_phys_footprint`` counted anew."""
+        """Reset ``ri_interval_max_phys_footprint``."""
         return isinstance(self._system, LibSystem) and self._system.reset_footprint_interval(pid)
 
     def descendants(self, pids: Collection[int]) -> frozenset[int] | None:
-        """Find the descendants of processes, one call for each of them."""
+        """Return the descendants of processes, by one call for each process."""
         if isinstance(self._system, str):
             return None
         found: set[int] = set()
@@ -105,11 +107,11 @@ class DarwinSource:
         return frozenset(found - set(pids))
 
     def machine_swap_bytes(self) -> int | None:
-        """Give what the whole machine has in swap files."""
+        """Return what the whole machine has in swap files."""
         return self._system.swap_used_bytes() if isinstance(self._system, LibSystem) else None
 
     def memory_pressure(self) -> str:
-        """Give the worst level since the start, in words."""
+        """Return the text of the worst level since the start."""
         if isinstance(self._system, LibSystem):
             level = self._system.number("kern.memorystatus_vm_pressure_level") or 0
             self._worst_pressure = max(self._worst_pressure, level)

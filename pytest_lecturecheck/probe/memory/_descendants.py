@@ -1,4 +1,4 @@
-"""The descendants of a kernel as far as they are seen, where the system has no group for them."""
+"""The descendants of a kernel as far as they can be sampled, on systems that have no group for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pytest_lecturecheck.probe.memory._source import ProcessReading, ProcessSour
 
 class Descendants:
     """
-    The processes that came from one process. Who was seen once stays a member while it lives, whoever its parent is.
+    The processes that descend from one process.
+
+    A process that was found once stays a member while it lives, even if its parent ends.
 
     Args:
         pid: the process at the root.
@@ -24,21 +26,21 @@ class Descendants:
         self._unreadable: set[int] = set()
         self._ended: set[tuple[int, float]] = set()
         self.has_lost = False
-        """Whether, since this was last set back, one ended or was never read: nobody knows what it held at the most."""
+        """Whether a process ended or could not be read since this was last set to False: its peak is not known."""
 
     @property
     def members(self) -> list[ProcessReading]:
-        """Give the last readings of those that live."""
+        """Return the last samples of those that live."""
         return list(self._members.values())
 
     @property
     def former(self) -> list[ProcessReading]:
-        """Give the last readings of those that have ended."""
+        """Return the last samples of those that have ended."""
         return self._former
 
     @property
     def most_bytes(self) -> int | None:
-        """Give what all that live did not exceed in sum since they were last reset, or ``None``: not known."""
+        """Return a sum that those alive did not exceed since the last reset, or ``None``: not known."""
         if self._unreadable:
             return None
         most = [member.most_bytes for member in self._members.values()]
@@ -47,22 +49,22 @@ class Descendants:
 
     def look(self, own: ProcessReading, now: float, *, complete: bool = False) -> None:
         """
-        Look who is there, and read them all.
+        Find and sample all descendants.
 
         Args:
-            own: the present reading of the root.
+            own: the present sample of the root.
             now: seconds on any clock.
-            complete: look for new ones, too, however recently that was done.
+            complete: search for new ones even if that was done a moment ago.
         """
         if own.waited_for > self._waited_for and self._looked_at > float("-inf"):
             self.has_lost = True
         self._waited_for = own.waited_for
         pids = set(self._members) | self._unreadable
-        if complete or now - self._looked_at >= self._source.words.look_seconds:
+        if complete or now - self._looked_at >= self._source.texts.look_seconds:
             self._looked_at = now
             found = self._source.descendants({self._pid, *pids})
             if found is None:
-                # Nobody can tell whether there are any.
+                # The OS does not say whether there are any.
                 self.has_lost = True
             pids |= found or frozenset()
         self._unreadable &= pids
@@ -80,8 +82,8 @@ class Descendants:
             return
         self._unreadable.discard(pid)
         if reading.has_ended or (before is not None and before.started != reading.started):
-            # One that was not waited for stays in the lists; it is news once. A process id that is used again belongs
-            # to someone else, until the next look says otherwise.
+            # A zombie stays in the lists of children, and is lost only once. A reused process id belongs to a
+            # stranger until the next search says otherwise.
             self.has_lost = self.has_lost or before is not None or (pid, reading.started) not in self._ended
             self._ended.add((pid, reading.started))
             self._drop(pid)
@@ -97,10 +99,10 @@ class Descendants:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nobody is there."""
+        """Return True if there is no descendant."""
         return not self._members and not self._unreadable
 
     def reset_peaks(self) -> None:
-        """Have the peaks of all that live counted anew, where the system can."""
+        """Reset the peak counters of those alive, where the OS can."""
         for pid in self._members:
             self._source.reset_peak(pid)

@@ -1,4 +1,4 @@
-"""Decide when an expensive reading may be taken. Pure."""
+"""Limit the rate of expensive readings. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ _PAUSE_FACTOR: Final = 10
 
 class RateLimiter:
     """
-    Keep readings under a share of the time, without spending what was saved up all at once.
+    Keep readings under a share of the elapsed time, and prevent bursts.
 
-    The first reading is allowed at once. After that one is allowed while all readings so far took less than
-    ``share_fraction`` of the time since the start, and the last one ended ten times its own length ago.
+    The first reading is allowed at once. A later one is allowed if all readings so far took less than
+    ``share_fraction`` of the time since the start. In addition, ten times the length of the last reading must have
+    passed since it ended.
 
     Args:
         now: seconds on any clock.
@@ -26,11 +27,11 @@ class RateLimiter:
         self._next_at = now
 
     def allows(self, now: float) -> bool:
-        """Tell whether a reading may be taken now."""
+        """Return True if a reading may be taken now."""
         earned_seconds = self._share_fraction * (now - self._started_at)
         return now >= self._next_at and self._spent_seconds <= earned_seconds
 
     def spend(self, started_at: float, ended_at: float) -> None:
-        """Note a reading that was taken."""
+        """Record a reading that was taken."""
         self._spent_seconds += ended_at - started_at
         self._next_at = ended_at + _PAUSE_FACTOR * (ended_at - started_at)

@@ -1,75 +1,95 @@
-"""What a tree of processes has used up: CPU time, page faults, bytes written."""
+"""What a process tree used between two readings: CPU time, page faults, bytes written. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
+
+USAGE_METRICS: Final = (Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """
-    Counters at one moment. Children that were waited for are in those of their parent: the sum over a tree only grows.
+    Counters of a process tree at one moment; ``None`` where a counter could not be read for all of its processes.
+
+    Where the OS adds the counters of a child to those of its parent when it is waited for, the sum only grows.
 
     Attributes:
-        cpu_ticks: user and system time of the tree, in clock ticks.
-        major_faults_count: page faults of the tree that needed the disk.
-        written_bytes: bytes the tree sent to storage, or ``None`` where that may not be read.
-        child_faults_count: minor faults of children of the kernel that were waited for.
+        cpu_ticks: user and system time, in ticks of :attr:`UsageSource.ticks_per_second`.
+        major_faults_count: page faults that needed the disk.
+        written_bytes: bytes sent to storage.
+        child_faults_count: minor faults of children of the kernel that were waited for (Linux); else 0.
     """
 
-    cpu_ticks: int
-    major_faults_count: int
+    cpu_ticks: float | None
+    major_faults_count: int | None
     written_bytes: int | None
-    child_faults_count: int
+    child_faults_count: int = 0
+
+    def value(self, metric: Metric) -> float | None:
+        """Return the counter behind one of :data:`USAGE_METRICS`."""
+        if metric is Metric.CPU:
+            return self.cpu_ticks
+        return self.major_faults_count if metric is Metric.MAJOR_FAULTS else self.written_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSource:
+    """
+    Where an OS keeps these counters.
+
+    Attributes:
+        sources: names of the counters.
+        missing: why the OS has no value, for the metrics that it lacks.
+        ticks_per_second: unit of :attr:`Usage.cpu_ticks`.
+        cpu_tolerance_seconds: possible error of a difference of CPU times.
+    """
+
+    sources: Mapping[Metric, str]
+    missing: Mapping[Metric, str] = field(default_factory=dict)
+    ticks_per_second: float = 1.0
+    cpu_tolerance_seconds: float = 0.0
 
 
 def usage_readings(
-    before: Usage | None, after: Usage | None, *, ticks_per_second: int, is_complete: bool
+    before: Usage | None, after: Usage | None, source: UsageSource, *, exact: Collection[Metric], reason: str
 ) -> dict[Metric, Reading]:
     """
-    Say what was used between two moments.
+    Return what was used between two moments.
 
     Args:
         before: counters at the start, or ``None`` where they could not be read.
-        after: counters at the end.
-        ticks_per_second: clock ticks in a second.
-        is_complete: whether ``after`` holds the end of the window and all processes.
+        after: counters at the end, likewise.
+        source: where the counters come from.
+        exact: metrics whose counters hold the whole window and all processes.
+        reason: why there is no value, where ``before`` or ``after`` is missing.
     """
     if before is None or after is None:
-        reason = "the process had ended before it could be read"
-        metrics = (Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN)
-        return {metric: Unavailable(metric=metric, reason=reason) for metric in metrics}
-    method = Method.EXACT if is_complete else Method.SAMPLED
-    cpu = Measurement(
-        metric=Metric.CPU,
-        value=max(0, after.cpu_ticks - before.cpu_ticks) / ticks_per_second,
-        method=method,
-        # User and system time are each cut to whole ticks.
-        tolerance=2 / ticks_per_second,
-        source="/proc/PID/stat",
-    )
-    faults = Measurement(
-        metric=Metric.MAJOR_FAULTS,
-        value=max(0, after.major_faults_count - before.major_faults_count),
-        method=method,
-        source="/proc/PID/stat",
-    )
-    written = _written(before.written_bytes, after.written_bytes, method)
-    return {Metric.CPU: cpu, Metric.MAJOR_FAULTS: faults, Metric.DISK_WRITTEN: written}
-
-
-def _written(before: int | None, after: int | None, method: Method) -> Reading:
-    if before is None or after is None:
-        return Unavailable(metric=Metric.DISK_WRITTEN, reason="/proc/PID/io cannot be read")
-    value = max(0, after - before)
-    return Measurement(metric=Metric.DISK_WRITTEN, value=value, method=method, source="/proc/PID/io")
+        return {metric: Unavailable(metric=metric, reason=reason) for metric in USAGE_METRICS}
+    found: dict[Metric, Reading] = {}
+    for metric in USAGE_METRICS:
+        first, last = before.value(metric), after.value(metric)
+        if first is None or last is None:
+            found[metric] = Unavailable(metric=metric, reason=source.missing.get(metric, reason))
+            continue
+        # Counters of a process that has left the tree are missing at the end, so the difference may be negative.
+        used = max(0, last - first)
+        found[metric] = Measurement(
+            metric=metric,
+            value=used / source.ticks_per_second if metric is Metric.CPU else used,
+            method=Method.EXACT if metric in exact else Method.SAMPLED,
+            tolerance=source.cpu_tolerance_seconds if metric is Metric.CPU else 0,
+            source=source.sources.get(metric, ""),
+        )
+    return found
 
 
 def sum_readings(metric: Metric, readings: Iterable[Reading]) -> Reading:
-    """Add up the readings of all cells; one that is missing leaves no sum, and none at all is no sum either."""
+    """Return the sum over all cells; unavailable where one cell was not measured, or none was."""
     total, tolerance, count, source, method = 0.0, 0.0, 0, "", Method.EXACT
     for reading in readings:
         if isinstance(reading, Unavailable):

@@ -1,8 +1,8 @@
 """
-Windows: private commit, with the peak of the process's life, which cannot be set back.
+Windows: private commit, with the peak of the process's life, which cannot be reset.
 
-The commit charge holds every private page that was promised, in memory, in the page file or never touched: an array of
-zeros counts as soon as it exists, unlike on Linux and macOS. Sections that processes share are not in it.
+The commit charge holds every private page that was promised: in memory, in the page file or never touched. Unlike on
+Linux and macOS, an array of zeros counts as soon as it exists. Sections shared by processes are not in it.
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ import psutil
 
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.probe import Probe
-from pytest_lecturecheck.probe.memory._peaks import GONE
 from pytest_lecturecheck.probe.memory._sampled import SampledProbe
-from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading, Unread
+from pytest_lecturecheck.probe.memory._source import GONE, ProbeTexts, ProcessReading, Unread
+from pytest_lecturecheck.probe.memory._usage import UsageSource
 
 Process: TypeAlias = Any
-"""What psutil has for a process; its figures differ by system and version, and are asked for by name."""
+"""A ``psutil.Process``; its fields differ by system and version, so they are read by name."""
 
 _LOOK_SECONDS: Final = 1.0
-"""A look for children goes through all processes of the machine, which takes milliseconds."""
-_NO_COMMIT: Final = "psutil gives no private commit here"
+"""A search for children goes through all processes of the machine, which takes milliseconds."""
+_NO_COMMIT: Final = "psutil has no private commit here"
 _MISSING: Final = {
     Metric.PEAK_FOOTPRINT: _NO_COMMIT,
-    Metric.PEAK_COMPRESSED: "Windows does not tell it of a process",
+    Metric.PEAK_COMPRESSED: "Windows does not report it for a process",
     Metric.MAJOR_FAULTS: "Windows counts faults that need no disk as well",
     Metric.DISK_WRITTEN: "Windows counts what goes to pipes and devices as well",
 }
-_WORDS: Final = ProbeTexts(
+_TEXTS: Final = ProbeTexts(
     footprint="private commit (PrivateUsage)",
     lifetime_peak="private commit (PeakPagefileUsage)",
     resident="working set",
     resident_peak="working set (PeakWorkingSetSize)",
-    sources={Metric.CPU: "CPU times of the processes"},
-    missing=_MISSING,
-    swap="Windows does not tell it of a process; its private commit holds it",
+    usage=UsageSource(sources={Metric.CPU: "CPU times of the processes"}, missing=_MISSING),
+    swap="Windows does not report it for a process; the private commit includes it",
     is_cpu_exact=False,
     adds_children=False,
     look_seconds=_LOOK_SECONDS,
@@ -57,15 +56,15 @@ class WindowsSource:
         self._opened: dict[int, Process] = {}
 
     @property
-    def words(self) -> ProbeTexts:
-        """Give the names of what is read."""
-        return _WORDS
+    def texts(self) -> ProbeTexts:
+        """Return the names of what is read."""
+        return _TEXTS
 
     def worker(self, pid: int) -> int:
         """
-        Give the interpreter behind the ``python.exe`` of a virtual environment.
+        Return the interpreter behind the ``python.exe`` of a virtual environment.
 
-        That one starts the interpreter it stands for, with its own arguments, and waits (the redirector of venv).
+        That ``python.exe`` is a redirector: it starts the real interpreter with its own arguments, and waits.
         """
         try:
             process = self._process(pid)
@@ -77,7 +76,7 @@ class WindowsSource:
         return pid
 
     def read(self, pid: int) -> ProcessReading | Unread:
-        """Look at one process."""
+        """Sample one process."""
         try:
             return self._reading(self._process(pid))
         except psutil.NoSuchProcess:
@@ -96,7 +95,7 @@ class WindowsSource:
         memory, times = process.memory_info(), process.cpu_times()
         return ProcessReading(
             started=process.create_time(),
-            # A process that is ending has no pages any more; on Linux, so has one that nobody waited for.
+            # An ending process has no pages left. Recorded trees are read on Linux, where that is a zombie.
             has_ended=memory.rss == 0,
             resident_bytes=memory.rss,
             footprint_bytes=getattr(memory, "private", None),
@@ -106,11 +105,11 @@ class WindowsSource:
         )
 
     def reset_peak(self, pid: int) -> bool:  # noqa: ARG002 - the port's signature
-        """Windows has nothing to set back."""
+        """Return False: Windows has no counter that can be reset."""
         return False
 
     def descendants(self, pids: Collection[int]) -> frozenset[int] | None:
-        """Find the descendants of processes, one look at all of the machine for each that is not found on the way."""
+        """Return the descendants of processes; each search goes through all processes of the machine."""
         found: dict[int, Process] = {}
         for pid in sorted(pids):
             if pid in found:
@@ -127,11 +126,11 @@ class WindowsSource:
         return frozenset(found.keys() - set(pids))
 
     def machine_swap_bytes(self) -> int | None:
-        """Windows finds that out by a performance counter, which is too dear to be asked again and again."""
+        """Return ``None``: Windows needs a performance counter for it, which is too slow to be read repeatedly."""
         return None
 
     def memory_pressure(self) -> str:
-        """Windows has no word for it."""
+        """Return an empty string: Windows does not report it."""
         return ""
 
 

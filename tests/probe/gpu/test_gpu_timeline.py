@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.model.device import DeviceSample
-from pytest_lecturecheck.probe.gpu._gpu_timeline import LIMIT, DeviceTimeline
+from pytest_lecturecheck.probe.gpu._gpu_timeline import MOST_DEVICE_POINTS, device_timeline
 
 _samples = st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 50)), max_size=200)
 
 
 def fill(pairs, limit):
-    timeline = DeviceTimeline(limit)
+    timeline = device_timeline(limit)
     samples = [
         DeviceSample(seconds=float(number), used_bytes=used, run_bytes=run) for number, (used, run) in enumerate(pairs)
     ]
@@ -34,16 +34,16 @@ def test_thinning_keeps_ends_and_peaks(pairs, limit):
 
 
 def test_a_long_run_has_points_all_over():
-    _, points = fill([(number % 97, None) for number in range(20_000)], LIMIT)
-    assert LIMIT / 4 < len(points) <= LIMIT
+    _, points = fill([(number % 97, None) for number in range(20_000)], MOST_DEVICE_POINTS)
+    assert MOST_DEVICE_POINTS / 4 < len(points) <= MOST_DEVICE_POINTS
     steps = [second.seconds - first.seconds for first, second in pairwise(points)]
     assert max(steps) < 300
 
 
 def test_a_short_run_is_kept_whole():
-    samples, points = fill([(1, 1)] * 250, LIMIT)
+    samples, points = fill([(1, 1)] * 250, MOST_DEVICE_POINTS)
     assert list(points) == samples
 
 
 def test_nothing():
-    assert DeviceTimeline().points() == ()
+    assert device_timeline().points() == ()

@@ -40,7 +40,7 @@ class Mac:
     def __init__(self):
         self.now = 0.0
         self.source = FakeSource()
-        self.source.words = DarwinSource("not asked").words
+        self.source.texts = DarwinSource("not asked").texts
         self.samples = RECORDED["samples"]
         self.show(self.samples[0])
         self.probe = SampledProbe(
@@ -92,7 +92,7 @@ def test_both_sizes_are_told_with_their_moments(run):
 
 def test_swap_of_the_machine_is_context(run):
     assert run.reading(Metric.PEAK_SWAP).text == (
-        "not measured (macOS does not tell it of a process; its footprint holds it; the whole machine had up to "
+        "not measured (macOS does not report it for a process; the footprint includes it; the whole machine had up to "
         "12 GiB in swap)"
     )
     assert run.measured(Metric.PEAK_COMPRESSED).value == 81_300_000_000

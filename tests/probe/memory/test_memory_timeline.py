@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from pytest_lecturecheck.model.device import Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.probe.memory._memory_timeline import MOST_POINTS, MemoryTimeline
+from pytest_lecturecheck.probe.memory._memory_timeline import MOST_MEMORY_POINTS, MemoryTimeline
 from pytest_lecturecheck.store.runs import run_to_dict
 
 GIB = 1024**3
@@ -43,7 +42,7 @@ def test_however_long_a_run_is_its_ends_its_highest_and_its_lowest_stay(levels, 
 
 
 @given(st.integers(10, 400), st.data())
-def test_every_stretch_of_time_keeps_its_peak(count, data):
+def test_every_bucket_keeps_its_peak(count, data):
     levels = [100] * count
     spike = data.draw(st.integers(0, count - 1))
     levels[spike] = 1000
@@ -65,7 +64,7 @@ def test_nothing_was_read():
 
 def test_the_record_of_a_day_stays_under_a_megabyte():
     timeline = MemoryTimeline()
-    for number in range(3 * MOST_POINTS * 8 + 1):
+    for number in range(3 * MOST_MEMORY_POINTS * 8 + 1):
         at, size = number * 0.9 * 2, 300 * GIB + (number * 7919) % GIB
         timeline.add(at, footprint_bytes=size, rss_bytes=size - 1, swap_bytes=size - 2)
     samples = timeline.samples(0.0)
@@ -82,13 +81,5 @@ def test_the_record_of_a_day_stays_under_a_megabyte():
         timeline=samples,
         devices=(DeviceUse(device=Device(index=0, name="H100"), timeline=device),),
     )
-    assert MOST_POINTS // 2 <= len(samples) <= MOST_POINTS
+    assert MOST_MEMORY_POINTS // 2 <= len(samples) <= MOST_MEMORY_POINTS
     assert len(json.dumps(run_to_dict(run), indent=2)) < 1_000_000
-
-
-def test_adding_to_a_long_run_costs_no_more_than_to_a_short_one():
-    # Not a matter of time: what is kept between two samples is bounded.
-    timeline = MemoryTimeline(20)
-    for number in range(10_000):
-        timeline.add(time.perf_counter(), footprint_bytes=number, rss_bytes=None, swap_bytes=None)
-        assert len(timeline._buckets) <= 9

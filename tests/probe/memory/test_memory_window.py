@@ -2,10 +2,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.probe.memory._window import (
+from pytest_lecturecheck.probe.memory._high_watermark import HighWatermark
+from pytest_lecturecheck.probe.memory._linux_window import (
     Instrument,
-    LectureWindow,
-    Window,
+    LinuxLecture,
+    LinuxWindow,
     footprint_reading,
     rss_reading,
     swap_reading,
@@ -17,10 +18,15 @@ INSTRUMENT = Instrument(interval_seconds=0.025, tolerance_bytes=4096, has_swap=T
 
 def window(*readings, complete=True, **known):
     """Make a closed window of (rss, mark, swap) readings in MiB."""
-    made = Window(is_complete=complete, **known)
+    made = LinuxWindow(is_complete=complete, **known)
     for rss, mark, swap in readings:
         made.note_memory(rss_bytes=rss * MIB, mark_bytes=mark * MIB, swap_bytes=swap * MIB)
     return made
+
+
+def not_reset(mark):
+    """Return a high watermark that stood at ``mark`` MiB and could not be reset."""
+    return HighWatermark(at_start_bytes=mark * MIB)
 
 
 def footprint(made):
@@ -28,7 +34,7 @@ def footprint(made):
 
 
 def lecture_footprint(*windows, last=None):
-    lecture = LectureWindow()
+    lecture = LinuxLecture()
     for made in windows:
         lecture.add(made)
     if last is not None:
@@ -93,14 +99,14 @@ def test_a_single_child_can_be_more_than_was_read_of_the_tree():
 
 
 def test_a_mark_that_was_not_reset_belongs_to_nobody():
-    made = window((50, 560, 0), is_mark_reset=False, mark_at_start_bytes=560 * MIB)
+    made = window((50, 560, 0), resident=not_reset(560))
     reason = "<= 560 MiB, the high watermark could not be reset"
     assert footprint(made) == Unavailable(metric=Metric.PEAK_FOOTPRINT, reason=reason)
     assert rss_reading(made, INSTRUMENT) == Unavailable(metric=Metric.PEAK_RSS, reason=reason)
 
 
 def test_a_mark_that_was_raised_belongs_to_who_raised_it():
-    made = window((50, 561, 0), is_mark_reset=False, mark_at_start_bytes=560 * MIB)
+    made = window((50, 561, 0), resident=not_reset(560))
     assert footprint(made).method is Method.EXACT
     assert rss_reading(made, INSTRUMENT).value == 561 * MIB
 
@@ -144,7 +150,7 @@ def test_lecture_with_one_window_with_children_is_a_lower_bound():
 
 
 def test_lecture_without_resets_still_knows_its_peak():
-    kept = window((50, 560, 0), is_mark_reset=False, mark_at_start_bytes=560 * MIB)
+    kept = window((50, 560, 0), resident=not_reset(560))
     found = lecture_footprint(window((50, 560, 0)), kept)
     assert (found.method, found.value) == (Method.EXACT, 560 * MIB)
 
@@ -155,13 +161,13 @@ def test_lecture_bracket_is_no_wider_than_its_windows():
 
 
 def test_shutting_down_does_not_spoil_what_was_exact():
-    last = window((50, 640, 0), complete=False, had_children=True, is_mark_reset=False, mark_at_start_bytes=640 * MIB)
+    last = window((50, 640, 0), complete=False, had_children=True, resident=not_reset(640))
     found = lecture_footprint(window((50, 640, 0)), last=last)
     assert (found.method, found.value) == (Method.EXACT, 640 * MIB)
 
 
 def test_a_new_peak_while_shutting_down_is_told():
-    last = window((50, 700, 0), complete=False, is_mark_reset=False, mark_at_start_bytes=640 * MIB)
+    last = window((50, 700, 0), complete=False, resident=not_reset(640))
     found = lecture_footprint(window((50, 640, 0)), last=last)
     assert (found.method, found.value) == (Method.SAMPLED, 700 * MIB)
 
@@ -177,10 +183,10 @@ moments = st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 500)), min_siz
 
 @given(st.lists(moments, min_size=1, max_size=5), st.lists(st.booleans(), min_size=40, max_size=40))
 def test_bounds_hold_for_every_history(histories, is_sampled):
-    lecture, truth, draw = LectureWindow(), 0, iter(is_sampled)
+    lecture, truth, draw = LinuxLecture(), 0, iter(is_sampled)
     for history in histories:
         true_peak, mark = 0, 0
-        made = Window(is_complete=True)
+        made = LinuxWindow(is_complete=True)
         for index, (rss, swap) in enumerate(history):
             mark, true_peak = max(mark, rss), max(true_peak, rss + swap)
             if index in {0, len(history) - 1} or next(draw):

@@ -144,9 +144,9 @@ def test_what_windows_does_not_tell(source, kernel):
     found = probe.end_cell().readings
     assert found[Metric.MAJOR_FAULTS].text == "not measured (Windows counts faults that need no disk as well)"
     assert found[Metric.DISK_WRITTEN].text == "not measured (Windows counts what goes to pipes and devices as well)"
-    assert found[Metric.PEAK_COMPRESSED].text == "not measured (Windows does not tell it of a process)"
+    assert found[Metric.PEAK_COMPRESSED].text == "not measured (Windows does not report it for a process)"
     assert found[Metric.PEAK_SWAP].text == (
-        "not measured (Windows does not tell it of a process; its private commit holds it)"
+        "not measured (Windows does not report it for a process; the private commit includes it)"
     )
     assert (found[Metric.CPU].value, found[Metric.CPU].method) == (2.0, Method.SAMPLED)
 
@@ -156,6 +156,6 @@ def test_figures_that_this_psutil_does_not_have(source, kernel):
     probe = open_on(source)
     probe.begin_cell()
     found = probe.end_cell().readings
-    assert found[Metric.PEAK_FOOTPRINT].text == "not measured (psutil gives no private commit here)"
+    assert found[Metric.PEAK_FOOTPRINT].text == "not measured (psutil has no private commit here)"
     assert found[Metric.PEAK_RSS].text == ">= 40 MiB"
     assert probe.snapshot().footprint_bytes == 40 * MIB
