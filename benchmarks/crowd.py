@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from pytest_lecturecheck.lease.admission import Demand
-from pytest_lecturecheck.lease.ledger_files import open_desk
+from pytest_lecturecheck.lease.ledger_files import open_ledger_files
 from pytest_lecturecheck.units import MIB
 
 CAPACITY_BYTES = 1000 * MIB
@@ -143,8 +143,8 @@ def undisturbed(folder: Path, runtime: Path, workers: int, sizes: dict[str, int]
     start(folder, runtime, "-n", str(workers)).wait()
     runs = json.loads((folder / "report.json").read_text())["runs"]
     seconds = {item["run"]["lecture"]: item["seconds"] for item in runs}
-    with open_desk(runtime / "lecturecheck-leases", {}) as desk:
-        own = [item for item in desk.admissions() if item.holding.demand.label in sizes][-len(sizes) :]
+    with open_ledger_files(runtime / "lecturecheck-leases", {}) as files:
+        own = [item for item in files.admissions() if item.holding.demand.label in sizes][-len(sizes) :]
     moments = [item.holding.started for item in own]
     ends = [as_seconds(item.holding.started) + seconds[item.holding.demand.label] for item in own]
     span = max(ends) - min(as_seconds(moment) for moment in moments)
@@ -159,8 +159,8 @@ def as_seconds(moment: str) -> float:
 
 def check_ledger(folder: Path) -> list[str]:
     """Look through the ledger's journal for a total above the capacity, and in its folder for what was left."""
-    with open_desk(folder, {}) as desk:
-        admissions = desk.admissions()
+    with open_ledger_files(folder, {}) as files:
+        admissions = files.admissions()
     demands: dict[str, Demand] = {item.lease: item.holding.demand for item in admissions}
     faults = []
     for item in admissions:

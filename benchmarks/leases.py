@@ -29,7 +29,7 @@ from pathlib import Path
 
 from pytest_lecturecheck.lease.admission import Admitted, Capacity, Demand, DeviceNeed, Holding, Waiter, admit
 from pytest_lecturecheck.lease.ledger import Lease, Ledger
-from pytest_lecturecheck.lease.ledger_files import open_desk
+from pytest_lecturecheck.lease.ledger_files import open_ledger_files
 from pytest_lecturecheck.lease.ordering import order
 from pytest_lecturecheck.units import GIB
 
@@ -189,8 +189,8 @@ def run(jobs: Sequence[Job], workers: int, kill_count: int, folder: Path) -> flo
 
 def check(folder: Path, job_count: int) -> list[str]:
     """Look through the journal for a total above the capacity, and in the folder for what was left."""
-    with open_desk(folder, {}) as desk:
-        admissions = desk.admissions()
+    with open_ledger_files(folder, {}) as files:
+        admissions = files.admissions()
     demands = {item.lease: item.holding.demand for item in admissions}
     faults = [
         f"admission {item.number}: more than the capacity"

@@ -1,13 +1,13 @@
 """
-Who may run now: demands of lectures against what the machine has. Pure arithmetic on values.
+Decide which lectures may run now: their demands compared with what the machine has. Pure.
 
 The rules:
 
-- The sum of what is held never exceeds the capacity: host memory, each device, cores. An exclusive run has all alone.
-- Waiters are served in the order of their arrival; one that does not fit yet is passed by those that do.
-- A waiter that was passed :data:`PATIENCE` times is *firm*: from then on nobody who came later is admitted if that
-  could delay it. So a large lecture gets its turn under any stream of small ones.
-- What can never fit is told apart from what has to wait; :meth:`Demand.alone` makes of it a demand that runs by itself.
+- The sum of what is held never exceeds the capacity: host memory, each device, cores. An exclusive lecture runs alone.
+- Waiters are served in order of arrival; later ones that fit overtake one that does not fit yet.
+- A waiter that was overtaken :data:`PATIENCE` times is *firm*: from then on no later one is admitted if that could
+  delay it. A large lecture therefore gets its turn even under a constant stream of small ones.
+- A demand that can never fit does not wait; :meth:`Demand.alone` reduces it to a demand that runs alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from pytest_lecturecheck.units import format_size, format_sizes_apart
 
 PATIENCE: Final = 8
-"""Admissions that a waiter sees before nobody may delay it any more."""
+"""Number of later admissions after which nobody may delay a waiter any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class DeviceNeed:
 
     def __post_init__(self) -> None:
         """
-        Refuse what is no need.
+        Validate the need.
 
         Raises:
             ValueError: a negative index or size.
@@ -51,14 +51,14 @@ class DeviceNeed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """
-    What one lecture needs while it runs, all or nothing.
+    What one lecture needs while it runs; it is admitted as a whole or not at all.
 
     Attributes:
         label: name of the lecture, for messages.
         host_bytes: memory of the machine.
         devices: needs of devices; each device at most once, and at most one need of any device.
         core_count: cores.
-        is_exclusive: nothing else may run at the same time.
+        is_exclusive: whether nothing else may run at the same time.
     """
 
     label: str = ""
@@ -69,7 +69,7 @@ class Demand:
 
     def __post_init__(self) -> None:
         """
-        Refuse what cannot be added up.
+        Validate the demand.
 
         Raises:
             ValueError: a negative number, or two needs of one device.
@@ -83,12 +83,12 @@ class Demand:
             raise ValueError(msg)
 
     def alone(self, capacity: Capacity) -> Demand:
-        """Give the demand to run with nothing beside it, cut to what there is: it fits as soon as nothing is held."""
+        """Return an exclusive demand, reduced to the capacity: it fits as soon as nothing is held."""
         devices = tuple(_cut(need, capacity) for need in self.devices if _exists(need, capacity))
         return replace(
             self,
             host_bytes=min(self.host_bytes, capacity.host_bytes),
-            devices=devices if _place(devices, capacity, ()) is not None else (),
+            devices=devices if _choose_devices(devices, capacity, ()) is not None else (),
             core_count=min(self.core_count, capacity.core_count),
             is_exclusive=True,
         )
@@ -97,10 +97,10 @@ class Demand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """
-    What all runs together may take.
+    What all runs together may use.
 
     Attributes:
-        host_bytes: memory of the machine as limited.
+        host_bytes: memory of the machine within its limits.
         devices: memory of each device by index.
         core_count: cores.
     """
@@ -111,7 +111,7 @@ class Capacity:
 
     def __post_init__(self) -> None:
         """
-        Refuse a machine on which nothing could run.
+        Validate the capacity.
 
         Raises:
             ValueError: no memory, no core, or a device of negative size.
@@ -130,9 +130,9 @@ class Holding:
     A demand that was admitted.
 
     Attributes:
-        demand: what is held; every device in it is named.
-        pid: process that asked for it, or 0. For people: it decides nothing.
-        started: when it was admitted, ISO 8601 in UTC, or an empty string. For people: it decides nothing.
+        demand: what is held; every device in it has an index.
+        pid: process that requested it, or 0; for information only.
+        started: when it was admitted, ISO 8601 in UTC, or an empty string; for information only.
     """
 
     demand: Demand
@@ -147,7 +147,7 @@ class Waiter:
 
     Attributes:
         demand: what it waits for.
-        passed_count: admissions since it arrived.
+        passed_count: number of admissions since it arrived.
     """
 
     demand: Demand
@@ -155,20 +155,20 @@ class Waiter:
 
 
 class Scarce(StrEnum):
-    """What a waiting demand is short of."""
+    """What a waiting demand lacks."""
 
     HOST = "memory"
     DEVICES = "devices"
     CORES = "cores"
-    SOLITUDE = "running alone"
-    """It must run alone, or one that must does run."""
+    EXCLUSIVITY = "running alone"
+    """It must run alone, or a lecture that must run alone is running."""
     TURN = "turn"
-    """It would fit, and someone who came first goes first."""
+    """It would fit, but an earlier waiter goes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """The demand is admitted; its devices are named now."""
+    """The demand is admitted; its devices now have indexes."""
 
     demand: Demand
 
@@ -180,8 +180,8 @@ class Waits:
 
     Attributes:
         reason: "waits for 3.1 GiB, 2 running".
-        scarce: what it is short of first.
-        running_count: runs that hold something now.
+        scarce: what it lacks, the most important first.
+        running_count: number of runs that hold something now.
     """
 
     reason: str
@@ -191,7 +191,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverFits:
-    """The demand exceeds what there is, whoever ends; the reason says by how much."""
+    """The demand exceeds the capacity even with nothing else running; the reason says by how much."""
 
     reason: str
 
@@ -203,13 +203,13 @@ def admit(
     demand: Demand, capacity: Capacity, holdings: Sequence[Holding], waiting_ahead: Sequence[Waiter] = ()
 ) -> Decision:
     """
-    Decide on one demand, as though everyone ahead had asked just before.
+    Decide on one demand, as if all waiters ahead had been decided just before.
 
     Args:
-        demand: what is asked for.
+        demand: what is requested.
         capacity: what there is.
-        holdings: what is held now, of whatever session.
-        waiting_ahead: who came first and waits, oldest first.
+        holdings: what all sessions hold now.
+        waiting_ahead: earlier waiters, oldest first.
     """
     if excess := _excess(demand, capacity):
         return NeverFits(reason=excess)
@@ -230,28 +230,28 @@ def admit(
 
 
 def _enter(demand: Demand, capacity: Capacity, held: Sequence[Demand], firm: Sequence[Demand]) -> Demand | None:
-    """Give the demand with its devices named if it may run beside ``held`` without delaying the firm ones."""
+    """Return the demand with device indexes if it may run beside ``held`` without delaying firm waiters."""
     if _scarcities(demand, capacity, held):
         return None
-    placed = _place(demand.devices, capacity, held)
-    entered = replace(demand, devices=placed or ())
+    chosen = _choose_devices(demand.devices, capacity, held)
+    entered = replace(demand, devices=chosen or ())
     return None if _may_delay(entered, capacity, held, firm) else entered
 
 
 def _may_delay(entered: Demand, capacity: Capacity, held: Sequence[Demand], firm: Sequence[Demand]) -> bool:
     """
-    Tell whether a demand could delay a firm waiter.
+    Return True if a demand could delay a firm waiter.
 
-    It cannot where the waiter has enough of everything that the demand uses even if nothing ends: then whatever makes
-    room for the waiter later makes it with the demand as well as without.
+    It cannot if there is already enough for the waiter of everything that the demand uses. Then what the waiter lacks
+    is something that the demand does not use.
     """
     uses = _uses(entered)
     beside = [*held, entered]
     for waiter in firm:
-        if uses & _scarcities(waiter, capacity, beside) or Scarce.SOLITUDE in _scarcities(waiter, capacity, beside):
+        if uses & _scarcities(waiter, capacity, beside) or Scarce.EXCLUSIVITY in _scarcities(waiter, capacity, beside):
             return True
-        # The next firm one comes after this one.
-        beside.append(replace(waiter, devices=_place(waiter.devices, capacity, beside) or ()))
+        # The next firm waiter comes after this one.
+        beside.append(replace(waiter, devices=_choose_devices(waiter.devices, capacity, beside) or ()))
     return False
 
 
@@ -261,37 +261,39 @@ def _uses(demand: Demand) -> set[Scarce]:
 
 
 def _scarcities(demand: Demand, capacity: Capacity, held: Sequence[Demand]) -> set[Scarce]:
-    """Give all that keeps the demand from running beside ``held``."""
+    """Return everything that the demand lacks for running beside ``held``."""
     found = set()
     if held and (demand.is_exclusive or any(other.is_exclusive for other in held)):
-        found.add(Scarce.SOLITUDE)
+        found.add(Scarce.EXCLUSIVITY)
     if demand.host_bytes and demand.host_bytes > capacity.host_bytes - sum(other.host_bytes for other in held):
         found.add(Scarce.HOST)
     if demand.core_count and demand.core_count > capacity.core_count - sum(other.core_count for other in held):
         found.add(Scarce.CORES)
-    if _place(demand.devices, capacity, held) is None:
+    if _choose_devices(demand.devices, capacity, held) is None:
         found.add(Scarce.DEVICES)
     return found
 
 
-def _place(needs: Iterable[DeviceNeed], capacity: Capacity, held: Sequence[Demand]) -> tuple[DeviceNeed, ...] | None:
-    """Name a device for each need, or give ``None`` where they do not fit: any device is the one with most room."""
+def _choose_devices(
+    needs: Iterable[DeviceNeed], capacity: Capacity, held: Sequence[Demand]
+) -> tuple[DeviceNeed, ...] | None:
+    """Choose a device for each need, the one with most room; ``None`` if the needs do not fit."""
     free = {index: size - _used(index, size, held) for index, size in capacity.devices.items()}
     untouched = {index for index in free if not any(need.index == index for other in held for need in other.devices)}
-    placed = []
-    # The named ones first, so that "any" does not take what another need of the same demand names.
+    chosen = []
+    # Needs with an index first, so that a need of any device does not use a device that another need requires.
     for need in sorted(needs, key=lambda item: item.index is None):
         choices = [need.index] if need.index is not None else sorted(free, key=lambda index: (-free[index], index))
         fitting = [index for index in choices if _has_room(need, index, free, untouched)]
         if not fitting:
             return None
-        placed.append(replace(need, index=fitting[0]))
+        chosen.append(replace(need, index=fitting[0]))
         del free[fitting[0]]
-    return tuple(placed)
+    return tuple(chosen)
 
 
 def _used(index: int, total_bytes: int, held: Iterable[Demand]) -> int:
-    """Give what is held of a device; whoever has the whole has all of it, by whatever size."""
+    """Return what is held of a device; a need of the whole device counts its full size."""
     sizes = [need.size_bytes for other in held for need in other.devices if need.index == index]
     return sum(total_bytes if size is None else size for size in sizes)
 
@@ -307,24 +309,24 @@ def _exists(need: DeviceNeed, capacity: Capacity) -> bool:
 
 
 def _cut(need: DeviceNeed, capacity: Capacity) -> DeviceNeed:
-    """Give the need, or the whole device where it is larger than that."""
+    """Return the need, or a need of the whole device if it is larger than the device."""
     largest = max(capacity.devices.values()) if need.index is None else capacity.devices[need.index]
     return replace(need, size_bytes=None) if need.size_bytes is not None and need.size_bytes > largest else need
 
 
 def _excess(demand: Demand, capacity: Capacity) -> str:
-    """Say why a demand can never run, or nothing."""
+    """Explain why a demand can never run; an empty string if it can."""
     if demand.host_bytes > capacity.host_bytes:
-        return f"needs {_too_much(demand.host_bytes, capacity.host_bytes)} of memory that all runs together may take"
+        return f"needs {_too_much(demand.host_bytes, capacity.host_bytes)} of memory that all runs together may use"
     if demand.core_count > capacity.core_count:
-        return f"needs {_cores(demand.core_count)}, and all runs together may take {_cores(capacity.core_count)}"
+        return f"needs {_cores(demand.core_count)}, and all runs together may use {_cores(capacity.core_count)}"
     for need in demand.devices:
         if not _exists(need, capacity):
             return f"needs {_device_name(need)}; known: {_known_devices(capacity)}"
         total = max(capacity.devices.values()) if need.index is None else capacity.devices[need.index]
         if need.size_bytes is not None and need.size_bytes > total:
             return f"needs {_too_much(need.size_bytes, total)} of {_device_name(need, largest=True)}"
-    if _place(demand.devices, capacity, ()) is None:
+    if _choose_devices(demand.devices, capacity, ()) is None:
         return f"needs {len(demand.devices)} devices at once; known: {_known_devices(capacity)}"
     return ""
 
@@ -354,7 +356,7 @@ def _explain_wait(demand: Demand, capacity: Capacity, holdings: Sequence[Holding
     running = f"{len(held)} running"
     scarcities = _scarcities(demand, capacity, held)
     scarce = next((kind for kind in _ORDER_OF_REASONS if kind in scarcities), Scarce.TURN)
-    if scarce is Scarce.SOLITUDE:
+    if scarce is Scarce.EXCLUSIVITY:
         alone = next((other.label for other in held if other.is_exclusive), None)
         text = f"waits for {alone!r}, which runs alone" if alone is not None else f"waits to run alone, {running}"
     elif scarce is Scarce.TURN:
@@ -364,7 +366,7 @@ def _explain_wait(demand: Demand, capacity: Capacity, holdings: Sequence[Holding
     return Waits(reason=text, scarce=scarce, running_count=len(held))
 
 
-_ORDER_OF_REASONS: Final = (Scarce.SOLITUDE, Scarce.HOST, Scarce.DEVICES, Scarce.CORES)
+_ORDER_OF_REASONS: Final = (Scarce.EXCLUSIVITY, Scarce.HOST, Scarce.DEVICES, Scarce.CORES)
 
 
 def _wanted(demand: Demand, scarce: Scarce) -> str:

@@ -1,4 +1,4 @@
-"""Before its kernels start a lecture takes a lease of what it will need, so that lectures at once share the machine."""
+"""Take a lease for a lecture before its kernels start, so that concurrent lectures share the machine."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 _RESERVE_FRACTION: Final = 0.05
 _LEAST_RESERVE_BYTES: Final = 256 * MIB
-_COMPANIONS: Final = 20
-_TELL_SECONDS: Final = 0.5
+_MOST_CONCURRENT_LABELS: Final = 20
+_REPORT_SECONDS: Final = 0.5
 _BUSY_FRACTION: Final = 0.5
 
 
 def machine_capacity(machine: Machine, devices: Sequence[Device], host_bytes: int | None = None) -> Capacity:
     """
-    Give what all lectures together may take of a machine.
+    Return what all lectures together may use of a machine.
 
     Args:
-        machine: the machine, its limits counted.
+        machine: the machine and its limits.
         devices: its GPUs; those of unknown size are left out.
-        host_bytes: memory, where the settings say how much; by default all less a reserve of 5 % (at least 256 MiB).
+        host_bytes: memory from the settings; by default all minus a reserve of 5 % (at least 256 MiB).
     """
     usable = machine.usable_memory_bytes
     reserve = max(_LEAST_RESERVE_BYTES, round(usable * _RESERVE_FRACTION))
@@ -51,12 +51,12 @@ def machine_capacity(machine: Machine, devices: Sequence[Device], host_bytes: in
 @dataclass(slots=True, kw_only=True)
 class HeldLease:
     """
-    What a lecture was given before it runs.
+    The lease of a lecture, taken before it runs.
 
     Attributes:
-        lease: the lease, or ``None`` where none is asked for.
+        lease: the lease, or ``None`` where none is needed.
         refusal: why the lecture must not run, or an empty string.
-        warning: what is to be said beside its verdict, or an empty string.
+        warning: text to show beside its verdict, or an empty string.
     """
 
     lease: Lease | None = None
@@ -66,28 +66,28 @@ class HeldLease:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Give the descriptors that the kernel has to keep."""
+        """Return the descriptors that the kernel must inherit."""
         return (self.lease.fileno(),) if self.lease is not None else ()
 
     @property
-    def company(self) -> tuple[str, ...]:
+    def concurrent_lectures(self) -> tuple[str, ...]:
         """
-        Name the lectures that ran beside it so far, of whatever session; each once, at most twenty.
+        Return the names of the lectures of all sessions that ran beside it so far; each once, at most twenty.
 
-        Where the ledger was lost meanwhile, those that ran when it was admitted.
+        If the ledger was lost meanwhile, the lectures that ran when it was admitted.
         """
         if self.lease is None or self._ledger is None:
             return ()
         try:
-            beside = self._ledger.company(self.lease)
+            beside = self._ledger.concurrent_holdings(self.lease)
         except LeaseError:
             beside = self.lease.beside
-        return tuple(dict.fromkeys(holding.demand.label for holding in beside))[:_COMPANIONS]
+        return tuple(dict.fromkeys(holding.demand.label for holding in beside))[:_MOST_CONCURRENT_LABELS]
 
     def device_variables(self, devices: Sequence[Device]) -> dict[str, str]:
-        """Confine a lecture on a machine of several GPUs to those that it was given."""
+        """Return the variables that restrict a lecture on a machine with several GPUs to those of its lease."""
         given = [need.index for need in self.lease.demand.devices] if self.lease is not None else []
-        if len(devices) < 2 or not given:  # noqa: PLR2004 - of a single one there is no choice
+        if len(devices) < 2 or not given:  # noqa: PLR2004 - a single GPU needs no restriction
             return {}
         names = {device.index: device.uuid or str(device.index) for device in devices}
         return {"CUDA_VISIBLE_DEVICES": ",".join(names[index] for index in given if index is not None)}
@@ -95,33 +95,33 @@ class HeldLease:
 
 def is_covered(environ: Mapping[str, str]) -> bool:
     """
-    Tell whether a process belongs to a lecture that is being run.
+    Return True if a process belongs to a lecture that is being run.
 
-    What that lecture was given holds for all that it starts. A session inside of it that asked for more would wait for
+    The lecture's lease covers all processes that it starts. A session inside it that took another lease would wait for
     the lecture that waits for it.
     """
     return bool(environ.get(RUN_TOKEN_VARIABLE))
 
 
-class _Waiting:
-    """Tells what is waited for, again and again."""
+class _WaitReport:
+    """Reports periodically what a lecture waits for."""
 
     def __init__(self, on_wait: Callable[[str, float], None]) -> None:
         self._on_wait = on_wait
         self._reason = ""
-        self._since = self._told = time.monotonic()
+        self._since = self._reported = time.monotonic()
 
     def note(self, waits: Waits) -> None:
-        """Take the reason, which is new."""
+        """Report a new reason."""
         self._reason = waits.reason
-        self._told = time.monotonic()
-        self._on_wait(self._reason, self._told - self._since)
+        self._reported = time.monotonic()
+        self._on_wait(self._reason, self._reported - self._since)
 
-    def look(self) -> bool:
-        """Tell it again where it is time to; called often. Waiting is never given up."""
+    def repeat_when_due(self) -> bool:
+        """Report the reason again if it is time; called often. Return False: waiting is never abandoned."""
         now = time.monotonic()
-        if self._reason and now - self._told >= _TELL_SECONDS:
-            self._told = now
+        if self._reason and now - self._reported >= _REPORT_SECONDS:
+            self._reported = now
             self._on_wait(self._reason, now - self._since)
         return False
 
@@ -131,12 +131,12 @@ class LeaseBroker:
     Takes leases for the lectures of one process.
 
     Args:
-        capacity: what all lectures together may take.
-        worker_count: kernels that the session may run at once.
+        capacity: what all lectures together may use.
+        worker_count: number of kernels that the session may run at once.
         is_on: whether leases are taken at all.
-        is_strict: refuse what can never fit, instead of running it alone.
-        takes_all: every lecture runs alone (to be recorded).
-        has_queue: a scheduler gives lectures their room; leases only keep alone what must run alone.
+        is_strict: whether to refuse a lecture that can never fit, instead of running it alone.
+        takes_all: whether every lecture runs alone (while recording).
+        has_queue: whether a scheduler allocates memory; then leases are only taken for exclusive lectures.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class LeaseBroker:
         takes_all: bool,
         has_queue: bool = False,
     ) -> None:
-        """Open nothing yet."""
+        """Open no file yet."""
         self._has_queue = has_queue
         self.capacity = capacity
         self._worker_count = worker_count
@@ -161,16 +161,16 @@ class LeaseBroker:
 
     @property
     def is_on(self) -> bool:
-        """Tell whether leases are taken."""
+        """Return True if leases are taken."""
         return self._is_on
 
     @property
     def gives_room(self) -> bool:
-        """Tell whether it is by leases that lectures get room."""
+        """Return True if leases, not a scheduler, decide when there is room for a lecture."""
         return self._is_on and not self._has_queue
 
     def demand(self, label: str, settings: RunSettings, budget: LectureBudget | None) -> Demand:
-        """Work out what a lecture needs of this machine."""
+        """Return what a lecture needs of this machine."""
         if self._has_queue:
             return Demand(label=label, core_count=0, is_exclusive=bool(settings.exclusive))
         found = demand_of(
@@ -187,12 +187,11 @@ class LeaseBroker:
     @contextmanager
     def hold(self, demand: Demand, on_wait: Callable[[str, float], None]) -> Iterator[HeldLease]:
         """
-        Wait until there is room for a lecture, and hold it meanwhile; the lease lives on in processes that keep it.
+        Wait until there is room for a lecture, and hold a lease; processes that inherited the lease keep it.
 
         Args:
             demand: what it needs.
-            on_wait: is told what is waited for and for how long it has waited, whenever that changes and about twice a
-                second.
+            on_wait: called with the reason and the time waited, when the reason changes and about twice a second.
         """
         held = self._acquire(demand, on_wait) if self._is_on else HeldLease()
         try:
@@ -202,27 +201,29 @@ class LeaseBroker:
                 held.lease.release()
 
     def _acquire(self, demand: Demand, on_wait: Callable[[str, float], None]) -> HeldLease:
-        waiting = _Waiting(on_wait)
+        waiting = _WaitReport(on_wait)
         try:
             ledger = self._open()
-            found = ledger.acquire(demand, on_wait=waiting.note, should_stop=waiting.look)
+            found = ledger.acquire(demand, on_wait=waiting.note, should_stop=waiting.repeat_when_due)
             if found is not None and not isinstance(found, NeverFits):
-                # Where a scheduler gives room, who runs beside whom is its matter.
+                # Under a scheduler the ledger does not know which lectures run beside each other.
                 return HeldLease(lease=found, _ledger=None if self._has_queue else ledger)
             if isinstance(found, NeverFits) and self._is_strict:
                 return HeldLease(refusal=found.reason)
             reason = found.reason if isinstance(found, NeverFits) else ""
-            alone = ledger.acquire(demand.alone(self.capacity), on_wait=waiting.note, should_stop=waiting.look)
+            alone = ledger.acquire(
+                demand.alone(self.capacity), on_wait=waiting.note, should_stop=waiting.repeat_when_due
+            )
         except LeaseError as exc:
-            # Two sessions at once may then take more than there is; that is no reason to run nothing.
+            # Without leases two sessions may use too much memory together, which is better than running nothing.
             self._is_on = False
-            return HeldLease(warning=f"lectures at once do not wait for each other: {exc}")
+            return HeldLease(warning=f"concurrent lectures do not wait for each other: {exc}")
         lease = None if isinstance(alone, NeverFits) else alone
         return HeldLease(lease=lease, warning=f"it runs alone: {reason}", _ledger=ledger)
 
     def _open(self) -> Ledger:
         if self._ledger is None:
-            # Nobody takes a lease who only collects, or hands lectures to workers.
+            # A session that only collects, or passes lectures to workers, takes no lease.
             from pytest_lecturecheck.lease.ledger import Ledger  # noqa: PLC0415 - see above
             from pytest_lecturecheck.lease.private_folder import default_folder  # noqa: PLC0415 - see above
 
@@ -231,19 +232,19 @@ class LeaseBroker:
 
 
 def read_capacity(plain: Mapping[str, Any]) -> Capacity:
-    """Give a capacity back from what JSON has made of it: keys of objects are text there."""
+    """Return a capacity from JSON values, where keys of objects are strings."""
     devices = {int(index): size for index, size in plain["devices"].items()}
     return Capacity(host_bytes=plain["host_bytes"], devices=devices, core_count=plain["core_count"])
 
 
 def plan_order(budgets: Sequence[LectureBudget | None], capacity: Capacity, worker_count: int) -> tuple[int, ...]:
     """
-    Give the positions of lectures in the order in which they are best started.
+    Return the indexes of lectures in the order in which they should be started.
 
     Args:
         budgets: the budget of each lecture, or ``None``.
-        capacity: what all together may take; the same for all processes that have to come to the same order.
-        worker_count: how many run at once.
+        capacity: what all together may use; all workers must use the same, so that they agree on the order.
+        worker_count: number of lectures that run at once.
     """
     from pytest_lecturecheck.lease.ordering import order  # noqa: PLC0415 - only workers plan
 
@@ -256,13 +257,13 @@ def plan_order(budgets: Sequence[LectureBudget | None], capacity: Capacity, work
 
 
 def recorded_cores(budget: LectureBudget | None) -> int:
-    """Give the cores that a lecture kept busy when it was recorded, on average; at least one."""
+    """Return the average number of cores that a lecture kept busy when it was recorded; at least one."""
     cpu, wall = _highest(budget, Metric.CPU), _highest(budget, Metric.WALL)
     return max(1, int(cpu / wall + _BUSY_FRACTION)) if cpu and wall else 1
 
 
 def recorded_seconds(budget: LectureBudget | None) -> float | None:
-    """Give the time that a lecture took when it was recorded, or ``None``."""
+    """Return the time that a lecture took when it was recorded, or ``None``."""
     return _highest(budget, Metric.WALL) or None
 
 

@@ -1,4 +1,4 @@
-"""What a lecture will need, from its budget and its settings: the demand that admission decides on."""
+"""Estimate what a lecture will need, from its budget and its settings."""
 
 from __future__ import annotations
 
@@ -28,24 +28,29 @@ def demand_of(  # noqa: PLR0913 - all of it decides, and only the first four hav
     is_exclusive: bool = False,
 ) -> Demand:
     """
-    Work out what a lecture needs.
+    Estimate what a lecture needs.
 
-    Memory of the machine, the first that is known: what was seen when it was recorded, with the usual tolerance; a
-    limit set by hand; what a README declares; for an unknown lecture :func:`default_share_bytes`. Never more than the
-    lecture's memory cap, at which it would be stopped.
+    Memory of the machine, the first that is known:
 
-    GPU: nothing where there is none, where the lecture is pinned to the CPU, or where its recorded runs used none. With
-    a recorded live peak that and a CUDA context on any device, with recorded use only that much. Everyone else takes a
-    whole device, so that those who may preallocate run one after the other; so does an unknown lecture.
+    1. the highest recorded value with the usual tolerance;
+    2. a limit set by hand;
+    3. what a README declares;
+    4. :func:`default_share_bytes`.
+
+    It is never more than the lecture's memory cap, at which the lecture would be stopped.
+
+    GPU: nothing if there is none, if the lecture is pinned to the CPU, or if its recorded runs used none. A recorded
+    live peak needs that much plus a CUDA context on any device, a recorded use only that much. Any other lecture may
+    preallocate, and needs a whole device, so that such lectures run one after the other.
 
     Args:
         budget: the lecture's budget on this platform, or ``None``.
         settings: the lecture's settings.
-        capacity: what all runs together may take.
-        worker_count: kernels that the session runs at once.
-        label: name of the lecture; the budget's where it is empty.
-        core_count: cores that it needs.
-        is_exclusive: nothing else may run beside it.
+        capacity: what all runs together may use.
+        worker_count: number of kernels that the session runs at once.
+        label: name of the lecture; an empty one is replaced by that in the budget.
+        core_count: number of cores that it needs.
+        is_exclusive: whether nothing else may run beside it.
     """
     known = _recorded_bytes(budget, Metric.PEAK_FOOTPRINT) or settings.declared_memory_bytes
     host_bytes = known if known is not None else default_share_bytes(capacity, worker_count)
@@ -63,23 +68,23 @@ def demand_of(  # noqa: PLR0913 - all of it decides, and only the first four hav
 
 def default_share_bytes(capacity: Capacity, worker_count: int) -> int:
     """
-    Give the memory that an unknown lecture takes: an equal part for each worker, of at least two.
+    Return the memory for a lecture without a record: an equal part for each worker, of at least two workers.
 
-    A single worker does not get all of the machine, so that another session can run beside it. Never less than
-    :data:`LEAST_SHARE_BYTES`, unless there is less.
+    A single worker does not get the whole machine, so that another session can run beside it. The share is at least
+    :data:`LEAST_SHARE_BYTES`, or the capacity if that is smaller.
     """
     share = capacity.host_bytes // max(worker_count, _LEAST_DIVISOR)
     return min(capacity.host_bytes, max(share, LEAST_SHARE_BYTES))
 
 
 def _recorded_bytes(budget: LectureBudget | None, metric: Metric) -> int | None:
-    """Give what was seen of a metric with the usual tolerance, or else a limit set by hand, or ``None``."""
+    """Return the highest recorded value with the usual tolerance, or a limit set by hand, or ``None``."""
     found = budget.metrics.get(metric) if budget is not None else None
     if found is None:
         return None
     if not found.seen:
         return math.ceil(found.limit) if found.limit is not None else None
-    # A derived limit says the same; one set by hand may be far above what the lecture takes.
+    # A derived limit is the same value. One set by hand may be far above what the lecture needs.
     return math.ceil(Tolerance().limit_for(metric, found.seen)) if max(found.seen) > 0 else 0
 
 

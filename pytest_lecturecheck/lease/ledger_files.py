@@ -1,10 +1,12 @@
 """
-The ledger's files, and the critical section in which they may be read and changed.
+The ledger's files, and the critical section in which they are read and changed.
 
-Folder: ``lock`` (held for some milliseconds by whoever looks or changes), one ``lease-*.json`` for each lease and one
-``ticket-*.json`` for each waiter (each locked by its owner for as long as it lives), ``journal.jsonl`` (one line for
-each admission) and ``bell`` (touched when someone has gone). A file whose lock can be had has lost its owner: whoever
-finds it removes it.
+- ``lock``: held for some milliseconds by the process that reads or changes the folder.
+- ``lease-*.json``, ``ticket-*.json``: one file for each lease and for each waiter, locked by its owner while it lives.
+- ``journal.jsonl``: one line for each admission.
+- ``bell``: touched when a lease or a waiter has gone.
+
+A lease or queue file whose lock is free has lost its owner, and is removed by the process that finds it.
 """
 
 from __future__ import annotations
@@ -26,56 +28,58 @@ from pytest_lecturecheck.lease.locking import CREATE_FLAGS, PRIVATE_MODE, READ_F
 from pytest_lecturecheck.lease.private_folder import make_private_folder
 from pytest_lecturecheck.lease.records import (
     Admission,
-    Ticket,
+    QueueEntry,
     parse_admission,
     parse_holding,
-    parse_ticket,
+    parse_queue_entry,
     render_admission,
     render_holding,
-    render_ticket,
+    render_queue_entry,
 )
 
-Record: TypeAlias = Holding | Ticket | None
-"""What a file says: a lease, a ticket, or a ticket that cannot be read."""
+Record: TypeAlias = Holding | QueueEntry | None
+"""Content of a file: a lease, a queue entry, or ``None`` for a damaged queue entry."""
 
 LEASE: Final = "lease"
-TICKET: Final = "ticket"
+QUEUE_ENTRY: Final = "ticket"
 LOCK_SECONDS: Final = 30.0
 _LOCK: Final = "lock"
-_BELL: Final = "bell"
+_CHANGE_STAMP: Final = "bell"
 _JOURNAL: Final = "journal.jsonl"
 _JOURNAL_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 1 << 17
 _MOST_BYTES: Final = 2 * _JOURNAL_BYTES
-"""More of a file is not read: none that this package wrote is as large."""
+"""Largest part of a file that is read; this package writes no larger one."""
 _NAME: Final = re.compile(r"(lease|ticket)-([0-9a-f]{16})\.json")
 _SHORT_SECONDS: Final = 0.0005
 _LONG_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingTicket:
+class LiveQueueEntry:
     """
-    A ticket whose owner lives.
+    A queue entry whose owner lives.
 
     Attributes:
-        ticket: what it says.
-        beat: changes whenever its owner has looked at the ledger.
+        entry: the entry.
+        checked_ns: time at which its owner last checked the ledger; only a change of it has a meaning.
     """
 
-    ticket: Ticket
-    beat: int
+    entry: QueueEntry
+    checked_ns: int
 
 
 @contextlib.contextmanager
-def open_desk(folder: Path, known: dict[str, Record], *, lock_seconds: float = LOCK_SECONDS) -> Iterator[LedgerFiles]:
+def open_ledger_files(
+    folder: Path, known: dict[str, Record], *, lock_seconds: float = LOCK_SECONDS
+) -> Iterator[LedgerFiles]:
     """
-    Enter the critical section of a folder; one process and one thread at a time are in it.
+    Enter the critical section of a folder; only one thread of one process can be in it.
 
     Args:
-        folder: the ledger's folder; made where it is missing.
-        known: what the caller has read before, by name; files never change.
-        lock_seconds: how long to wait for others.
+        folder: the ledger's folder; created if it is missing.
+        known: records that the caller has read before, by name; files are never rewritten.
+        lock_seconds: how long to wait for other processes.
 
     Raises:
         LeaseError: the folder cannot be used, or another process stays in the section.
@@ -93,14 +97,14 @@ def _enter(folder: Path, deadline: float, lock_seconds: float) -> int:
         make_private_folder(folder)
         try:
             descriptor = os.open(path, CREATE_FLAGS, PRIVATE_MODE)
-        except FileNotFoundError:  # the folder was removed just now
+        except FileNotFoundError:  # the folder was removed a moment ago
             continue
         try:
             _wait_for_lock(path, descriptor, deadline, lock_seconds)
         except BaseException:
             os.close(descriptor)
             raise
-        # Somebody may have removed the folder meanwhile, and others may hold the lock of a new one.
+        # The folder may have been removed meanwhile. Then another process may hold the lock file of a new folder.
         if is_same_file(descriptor, path):
             return descriptor
         os.close(descriptor)
@@ -108,15 +112,15 @@ def _enter(folder: Path, deadline: float, lock_seconds: float) -> int:
 
 def _wait_for_lock(path: Path, descriptor: int, deadline: float, lock_seconds: float) -> None:
     pause = _SHORT_SECONDS
-    # Not flock's own waiting: that cannot be given up when the holder was stopped (Ctrl-Z) inside the section.
+    # A blocking flock could not be abandoned if its holder was suspended (Ctrl-Z) inside the section.
     while not _try_folder_lock(path, descriptor):
         if time.monotonic() > deadline:
             msg = (
-                f"{path}: another process has held this lock for {lock_seconds:g} s, and expected are milliseconds; "
-                "continue or end the session that was stopped (Ctrl-Z), or run with --lecture-no-leases"
+                f"{path}: another process has held this lock for {lock_seconds:g} s; expected milliseconds. "
+                "Continue or end a session that was suspended (Ctrl-Z), or run with --lecture-no-leases"
             )
             raise LeaseError(msg)
-        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, keeps no secret
+        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, no secret
         pause = min(pause * 2, _LONG_SECONDS)
 
 
@@ -125,43 +129,43 @@ def _try_folder_lock(path: Path, descriptor: int) -> bool:
         return try_lock(descriptor)
     except OSError as exc:
         msg = (
-            f"{path}: its file system has no locks ({exc.strerror}), so lectures cannot be kept apart; set "
+            f"{path}: the file system has no locks ({exc.strerror}), so lectures cannot wait for each other. Set "
             "XDG_RUNTIME_DIR or TMPDIR to a local folder, or run with --lecture-no-leases"
         )
         raise LeaseError(msg) from exc
 
 
-def read_bell(folder: Path) -> int:
-    """Give a number that changes when someone has gone; it needs no lock."""
+def read_change_stamp(folder: Path) -> int:
+    """Return a number that changes when a lease or a waiter has gone; needs no lock."""
     try:
-        return (folder / _BELL).stat().st_mtime_ns
+        return (folder / _CHANGE_STAMP).stat().st_mtime_ns
     except OSError:
         return 0
 
 
 class LedgerFiles:
-    """What may be done inside the critical section; made by :func:`open_desk`."""
+    """Operations inside the critical section; made by :func:`open_ledger_files`."""
 
     def __init__(self, folder: Path, known: dict[str, Record]) -> None:
-        """Take the folder over."""
+        """Use the folder; the caller is inside the critical section."""
         self._folder = folder
         self._known = known
 
     def leases(self) -> dict[str, Holding]:
-        """Give all leases that are alive, by name; others are cleared away."""
+        """Return all live leases by name, and remove the files of dead ones."""
         return {name: record for name, (record, _) in self._alive(LEASE).items() if isinstance(record, Holding)}
 
-    def tickets(self) -> dict[str, WaitingTicket]:
-        """Give all tickets whose owners live, by name, oldest first; others are cleared away."""
+    def queue(self) -> dict[str, LiveQueueEntry]:
+        """Return all live queue entries by name, oldest first, and remove the files of dead ones."""
         found = {
-            name: WaitingTicket(ticket=record, beat=beat)
-            for name, (record, beat) in self._alive(TICKET).items()
-            if isinstance(record, Ticket)
+            name: LiveQueueEntry(entry=record, checked_ns=changed_ns)
+            for name, (record, changed_ns) in self._alive(QUEUE_ENTRY).items()
+            if isinstance(record, QueueEntry)
         }
-        return dict(sorted(found.items(), key=lambda item: (item[1].ticket.place, item[0])))
+        return dict(sorted(found.items(), key=lambda item: (item[1].entry.position, item[0])))
 
     def _alive(self, kind: str) -> dict[str, tuple[Record, int]]:
-        """Give content and time of change of each file of a kind that somebody holds."""
+        """Return content and modification time of each file of a kind whose owner lives."""
         with os.scandir(self._folder) as entries:
             paths = {
                 match[2]: entry.path for entry in entries if (match := _NAME.fullmatch(entry.name)) and match[1] == kind
@@ -180,23 +184,23 @@ class LedgerFiles:
             return None
         try:
             is_dead = try_lock(descriptor)
-            beat = os.fstat(descriptor).st_mtime_ns
+            changed_ns = os.fstat(descriptor).st_mtime_ns
             if not is_dead and name not in self._known:
                 text = _read(descriptor)
-                self._known[name] = parse_holding(text) if kind == LEASE else parse_ticket(text)
+                self._known[name] = parse_holding(text) if kind == LEASE else parse_queue_entry(text)
         finally:
             os.close(descriptor)
         if is_dead:
             self._remove(kind, name)
             return None
-        return self._known[name], beat
+        return self._known[name], changed_ns
 
     def add_lease(self, holding: Holding, beside: tuple[str, ...]) -> tuple[str, int, int]:
         """
-        Write a lease and its line in the journal, both or neither.
+        Write a lease and its line in the journal; if one fails, neither is kept.
 
         Returns:
-            Its name, the descriptor that keeps it, and the number of the admission.
+            Its name, the descriptor that holds its lock, and the number of the admission.
         """
         name, descriptor = self._add(LEASE, render_holding(holding))
         number = self.admission_count() + 1
@@ -207,16 +211,16 @@ class LedgerFiles:
             raise
         return name, descriptor, number
 
-    def add_ticket(self, ticket: Ticket) -> tuple[str, int]:
-        """Write a ticket; give its name and the descriptor that keeps it."""
-        return self._add(TICKET, render_ticket(ticket))
+    def add_queue_entry(self, entry: QueueEntry) -> tuple[str, int]:
+        """Write a queue entry; return its name and the descriptor that holds its lock."""
+        return self._add(QUEUE_ENTRY, render_queue_entry(entry))
 
     def _add(self, kind: str, text: str) -> tuple[str, int]:
         name = secrets.token_hex(8)
         path = self._folder / _file_name(kind, name)
         descriptor = os.open(path, CREATE_FLAGS | os.O_EXCL, PRIVATE_MODE)
         try:
-            # Nobody else looks before the section is left; until then a death leaves a file that nobody holds.
+            # Nobody reads the file before the section is left. If this process dies before, the file has no owner.
             try_lock(descriptor)
             _write_all(descriptor, text.encode("ascii"))
         except BaseException:
@@ -224,32 +228,32 @@ class LedgerFiles:
             raise
         return name, descriptor
 
-    def beat(self, name: str, descriptor: int) -> bool:
-        """Show that the owner of a ticket still looks; tell whether the ticket is still there."""
-        path = self._folder / _file_name(TICKET, name)
+    def mark_checked(self, name: str, descriptor: int) -> bool:
+        """Record that a waiter still checks the ledger; return False if its queue entry was removed."""
+        path = self._folder / _file_name(QUEUE_ENTRY, name)
         if not is_same_file(descriptor, path):
             return False
         os.utime(path)
         return True
 
     def drop(self, kind: str, name: str, descriptor: int) -> None:
-        """Give up what this process holds alone, and remove its file."""
+        """Release a lease or queue entry that only this process holds, and remove its file."""
         os.close(descriptor)
         self._remove(kind, name)
 
     def _remove(self, kind: str, name: str) -> None:
         self._known.pop(name, None)
-        # On Windows a file that someone reads at this moment stays until the next one looks.
+        # Windows refuses to remove a file that another process is reading; the next reader removes it.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             (self._folder / _file_name(kind, name)).unlink()
         with contextlib.suppress(OSError):
-            os.close(os.open(self._folder / _BELL, CREATE_FLAGS, PRIVATE_MODE))
-            os.utime(self._folder / _BELL)
+            os.close(os.open(self._folder / _CHANGE_STAMP, CREATE_FLAGS, PRIVATE_MODE))
+            os.utime(self._folder / _CHANGE_STAMP)
 
     def admissions(self, after: int = 0) -> list[Admission]:
-        """Give the journal's admissions of a higher number than ``after``, oldest first."""
+        """Return the journal's admissions with a number above ``after``, oldest first."""
         found: list[Admission] = []
-        # Numbers only grow. Each lecture asks for the last few, and the journal is thousands of lines long.
+        # Numbers only grow, and each lecture needs only the last few of thousands of lines.
         for line in reversed(self._journal_lines(_MOST_BYTES)):
             item = parse_admission(line)
             if item is not None and item.number <= after:
@@ -258,12 +262,12 @@ class LedgerFiles:
         return found[::-1]
 
     def admission_count(self) -> int:
-        """Give the number of the last admission."""
+        """Return the number of the last admission."""
         found = (parse_admission(line) for line in reversed(self._journal_lines(_TAIL_BYTES)))
         return next((item.number for item in found if item is not None), 0)
 
     def _journal_lines(self, most_bytes: int) -> list[str]:
-        """Give the last lines of the journal; a pipe in its place cannot be sought in, and is not waited for."""
+        """Return the last lines of the journal; seeking in a pipe fails, so one in its place is never waited for."""
         try:
             descriptor = os.open(self._folder / _JOURNAL, READ_FLAGS)
         except FileNotFoundError:
@@ -284,7 +288,7 @@ class LedgerFiles:
                 size = 0
                 os.close(descriptor)
                 descriptor = os.open(path, CREATE_FLAGS | os.O_APPEND, PRIVATE_MODE)
-            # A line that was cut short stays alone on its line.
+            # The leading newline keeps a line that was truncated by a full disk apart from this one.
             _write_all(descriptor, b"\n" * bool(size) + line.encode("ascii") + b"\n")
         finally:
             os.close(descriptor)
@@ -302,7 +306,7 @@ def _file_name(kind: str, name: str) -> str:
 
 
 def _read(descriptor: int) -> str:
-    # A lecture has the descriptor of its own lease and may make of that file what it likes, a huge one with holes too.
+    # A lecture inherits the descriptor of its lease and may write anything to the file, or make it huge (sparse).
     with os.fdopen(os.dup(descriptor), "rb") as stream:
         return stream.read(_MOST_BYTES).decode("ascii", errors="replace")
 

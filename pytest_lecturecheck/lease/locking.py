@@ -1,9 +1,9 @@
 """
-Locks on open files: the one place where the operating systems differ.
+Locks on open files, which differ between operating systems.
 
-POSIX: flock(2) belongs to the open file description, so it is shared by every process that inherits the descriptor
-and ends when the last of them has closed it, however it ends. Windows: a byte range belongs to the process, so it ends
-with the process that took it, whoever inherits the handle.
+POSIX: flock(2) belongs to the open file description. Every process that inherits the descriptor shares the lock, which
+ends when the last of them closes it or dies. Windows: a locked byte range belongs to the process that locked it, and
+ends with that process, even if others inherited the handle.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PRIVATE_MODE: Final = 0o600
 if sys.platform == "win32":
     import msvcrt
 
-    # Far behind the text, because what is locked there cannot be read by others.
+    # Far beyond the text, because other processes cannot read a locked range.
     _LOCKED_OFFSET: Final = 1 << 30
 
     def try_lock(descriptor: int) -> bool:
-        """Lock an open file for this descriptor alone, or tell that another holds it."""
+        """Lock an open file exclusively without waiting; return False if another descriptor holds the lock."""
         os.lseek(descriptor, _LOCKED_OFFSET, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -38,7 +38,7 @@ else:
     import fcntl
 
     def try_lock(descriptor: int) -> bool:
-        """Lock an open file for this descriptor alone, or tell that another holds it."""
+        """Lock an open file exclusively without waiting; return False if another descriptor holds the lock."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -47,7 +47,7 @@ else:
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
-    """Tell whether the open file is still the one of that name."""
+    """Return True if the open file is still the file at ``path``."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,9 +1,9 @@
 """
-In which order lectures are best started: a plan of the session by the rule of admission.
+Plan the order in which lectures are started, by simulating the session with the rules of admission.
 
-A worker that waits with a large lecture can run no small one meanwhile. The largest first, one after the other, would
-therefore give every worker one that must wait. So the session is played through: whenever a worker is free, it gets
-the largest that fits beside what runs then.
+A worker that waits with a large lecture can run no small one meanwhile. Strictly largest first would therefore give
+every worker a lecture that must wait. In the simulation a free worker gets the largest lecture that fits beside those
+running at that time.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ def order(
     seconds: Sequence[float | None] = (),
 ) -> tuple[int, ...]:
     """
-    Give the positions of ``demands`` in the order in which they are best started.
+    Return the indexes of ``demands`` in the order in which they should be started.
 
-    What runs alone comes first, because nothing has to end for it yet. Size is the largest share of anything that
-    there is, times the time that it is taken for. The result is advice: admission is what keeps the capacity.
+    Exclusive lectures come first, because nothing has to end for them yet. The size of a lecture is its largest share
+    of any resource, multiplied by its time. The order is advice; admission guarantees the capacity.
 
     Args:
-        demands: what each lecture needs; what can never fit counts as running alone.
-        capacity: what all together may take.
-        worker_count: how many run at once at most.
-        seconds: how long each is expected to take; ``None`` or none at all where it is not known (then as long as the
-            median of the others).
+        demands: what each lecture needs; a demand that can never fit counts as exclusive.
+        capacity: what all together may use.
+        worker_count: highest number of lectures that run at once.
+        seconds: expected time of each; a missing value or ``None`` stands for the median of the others.
     """
     usable = [_usable(demand, capacity) for demand in demands]
     times = _fill_gaps(seconds, len(usable))
@@ -48,8 +47,8 @@ def order(
         if found is None:
             now = heapq.heappop(running)[0]
             continue
-        place, holding = found
-        index = left.pop(place)
+        position, holding = found
+        index = left.pop(position)
         started.append(index)
         heapq.heappush(running, (now + times[index], index, holding))
     return tuple(started)
@@ -66,7 +65,7 @@ def _fill_gaps(seconds: Sequence[float | None], count: int) -> list[float]:
 
 
 def _size(demand: Demand, seconds: float, capacity: Capacity) -> float:
-    """Give the largest share of anything times the time it is taken for; what runs alone is larger than all."""
+    """Return the largest share of any resource multiplied by the time; an exclusive lecture is larger than all."""
     if demand.is_exclusive:
         return math.inf
     shares = [_device_share(need, capacity) for need in demand.devices]
@@ -81,11 +80,11 @@ def _device_share(need: DeviceNeed, capacity: Capacity) -> float:
 def _first_fitting(
     left: Sequence[int], demands: Sequence[Demand], capacity: Capacity, holdings: Sequence[Holding]
 ) -> tuple[int, Holding] | None:
-    """Give the place in ``left`` of the first that fits; what is plainly too large is passed over without asking."""
+    """Return the position in ``left`` of the first that fits; those that are plainly too large are skipped quickly."""
     free_bytes = capacity.host_bytes - sum(holding.demand.host_bytes for holding in holdings)
     free_cores = capacity.core_count - sum(holding.demand.core_count for holding in holdings)
     refused: set[tuple[DeviceNeed, ...]] = set()
-    for place, index in enumerate(left):
+    for position, index in enumerate(left):
         demand = demands[index]
         if demand.host_bytes > free_bytes or demand.core_count > free_cores or demand.devices in refused:
             continue
@@ -93,6 +92,6 @@ def _first_fitting(
             continue
         decision = admit(demand, capacity, holdings)
         if isinstance(decision, Admitted):
-            return place, Holding(demand=decision.demand)
+            return position, Holding(demand=decision.demand)
         refused.add(demand.devices)
     return None

@@ -1,8 +1,8 @@
 """
-The ledger's folder: private to the user, in a place that strangers may write to.
+The ledger's folder: private to the user, below a folder that other users may write to.
 
-Whoever could put files there could stop every session or let all of them in at once; so the folder is refused unless
-it is a real folder of this user's that nobody else can enter, in a place where nobody else can swap it.
+Another user who could write files there could block every session, or admit all of them at once. The folder is
+therefore refused unless it is a real folder of this user that nobody else can enter or replace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADVICE: Final = "remove it, or set XDG_RUNTIME_DIR or TMPDIR to a folder of you
 if sys.platform == "win32":
 
     def _own_id() -> int | None:
-        """Give no user: folders below a user's profile are private there without more ado."""
+        """Return ``None``: on Windows folders below a user's profile are private anyway."""
         return None
 
 else:
@@ -37,8 +37,8 @@ def default_folder(environ: Mapping[str, str]) -> Path:
     """
     Choose the ledger's folder of this user on this machine: in ``XDG_RUNTIME_DIR``, or else in the temporary folder.
 
-    Sessions share a ledger where they choose the same folder. The variable is passed over where it is not an absolute
-    path of an existing folder of this user (see the XDG Base Directory Specification): after ``su`` it is another's.
+    Sessions share a ledger if they choose the same folder. The variable is ignored unless it is an absolute path of an
+    existing folder of this user (XDG Base Directory Specification): after ``su`` it names another user's folder.
     """
     given = environ.get("XDG_RUNTIME_DIR", "")
     if given and Path(given).is_absolute() and _is_own_folder(Path(given)):
@@ -57,11 +57,11 @@ def _is_own_folder(path: Path) -> bool:
 
 def make_private_folder(folder: Path) -> None:
     """
-    Make the folder where it is missing, and check that it is private.
+    Create the folder if it is missing, and check that it is private.
 
     Raises:
-        LeaseError: it is a link or no folder, belongs to someone else, is open to others, lies where others can
-            replace it, or cannot be made.
+        LeaseError: it is a link or no folder, belongs to another user, is accessible to others, can be replaced by
+            others, or cannot be created.
     """
     try:
         _check_parent(folder.parent)
@@ -70,7 +70,7 @@ def make_private_folder(folder: Path) -> None:
         except FileExistsError:
             _check_folder(folder)
     except OSError as exc:
-        msg = f"{folder}: the folder for leases cannot be made ({exc.strerror}); {_ADVICE}"
+        msg = f"{folder}: the folder for leases cannot be created ({exc.strerror}); {_ADVICE}"
         raise LeaseError(msg) from exc
 
 
@@ -82,9 +82,9 @@ def _check_folder(folder: Path) -> None:
     elif not stat.S_ISDIR(found.st_mode):
         fault = "is not a folder"
     elif own is not None and found.st_uid != own:
-        fault = f"belongs to user {found.st_uid}, and this is user {own}"
+        fault = f"belongs to user {found.st_uid}, not to user {own}"
     elif own is not None and found.st_mode & _OTHERS:
-        fault = f"is open to others (mode {stat.S_IMODE(found.st_mode):04o})"
+        fault = f"is accessible to other users (mode {stat.S_IMODE(found.st_mode):04o})"
     if fault:
         msg = f"{folder}: {fault}; expected a folder for leases that is private to you (mode 0700): {_ADVICE}"
         raise LeaseError(msg)
@@ -95,8 +95,8 @@ def _check_parent(parent: Path) -> None:
     is_open = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
     if own is not None and (is_open or found.st_uid not in {0, own}):
         msg = (
-            f"{parent}: others can replace folders there (owner {found.st_uid}, mode "
-            f"{stat.S_IMODE(found.st_mode):04o}); expected a folder of yours or of root's that others cannot write to, "
-            "or with the sticky bit: set XDG_RUNTIME_DIR or TMPDIR to one, or run with --lecture-no-leases"
+            f"{parent}: other users can replace folders there (owner {found.st_uid}, mode "
+            f"{stat.S_IMODE(found.st_mode):04o}); expected a folder owned by you or root that others cannot write to, "
+            "or one with the sticky bit: set XDG_RUNTIME_DIR or TMPDIR to one, or run with --lecture-no-leases"
         )
         raise LeaseError(msg)

@@ -1,4 +1,8 @@
-"""Leases and tickets as text: JSON, one object; nothing in it names a user, a host or a variable."""
+"""
+Leases and queue entries as text: one JSON object each, without names of users, hosts or variables.
+
+A queue entry's keys and file name (``place``, ``ticket-*.json``) are those of earlier versions, which share the ledger.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +17,24 @@ SCHEMA: Final = 1
 _LABEL_CHARS: Final = 120
 _CUT: Final = "..."
 _FAULTS: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
-"""What damaged text may raise; ``Infinity`` is a number to JSON, and of brackets it takes any depth."""
+"""What damaged text may raise: ``json`` accepts ``Infinity`` as a number, and recurses into nested brackets."""
 UNREADABLE: Final = Holding(demand=Demand(label="(a lease that cannot be read)", is_exclusive=True))
-"""What a lease stands for that is alive and cannot be read: whatever it holds, nothing is admitted beside it."""
+"""Replaces a live lease that cannot be read: its demand is unknown, so nothing is admitted beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class QueueEntry:
     """
-    A place in the queue.
+    A waiter's entry in the queue.
 
     Attributes:
-        demand: what is waited for.
-        place: number of the place; lower ones came first.
-        arrival: admissions that the ledger had counted when the waiter arrived.
+        demand: what it waits for.
+        position: position in the queue; lower ones came first.
+        arrival: number of admissions in the ledger when the waiter arrived.
     """
 
     demand: Demand
-    place: int
+    position: int
     arrival: int
 
 
@@ -43,7 +47,7 @@ class Admission:
         number: number of the admission.
         lease: name of the lease.
         holding: what was admitted.
-        beside: names of the leases that were held then.
+        beside: names of the leases held at that time.
     """
 
     number: int
@@ -53,41 +57,43 @@ class Admission:
 
 
 def render_holding(holding: Holding) -> str:
-    """Print a lease."""
+    """Render a lease as text."""
     return json.dumps({"schema": SCHEMA, **_holding_values(holding)})
 
 
 def parse_holding(text: str) -> Holding:
-    """Read a lease; what cannot be read is :data:`UNREADABLE`."""
+    """Parse a lease; damaged text becomes :data:`UNREADABLE`."""
     try:
         return _holding_from(_load(text))
     except _FAULTS:
         return UNREADABLE
 
 
-def render_ticket(ticket: Ticket) -> str:
-    """Print a ticket."""
-    values = {"place": ticket.place, "arrival": ticket.arrival, "demand": _demand_values(ticket.demand)}
+def render_queue_entry(entry: QueueEntry) -> str:
+    """Render a queue entry as text."""
+    values = {"place": entry.position, "arrival": entry.arrival, "demand": _demand_values(entry.demand)}
     return json.dumps({"schema": SCHEMA, **values})
 
 
-def parse_ticket(text: str) -> Ticket | None:
-    """Read a ticket; one that cannot be read has no place."""
+def parse_queue_entry(text: str) -> QueueEntry | None:
+    """Parse a queue entry; ``None`` for damaged text, whose waiter has no position."""
     try:
         values = _load(text)
-        return Ticket(demand=_demand_from(values["demand"]), place=int(values["place"]), arrival=int(values["arrival"]))
+        return QueueEntry(
+            demand=_demand_from(values["demand"]), position=int(values["place"]), arrival=int(values["arrival"])
+        )
     except _FAULTS:
         return None
 
 
 def render_admission(admission: Admission) -> str:
-    """Print a line of the journal, without its end."""
+    """Render a line of the journal, without the line end."""
     values = {"number": admission.number, "lease": admission.lease, "beside": admission.beside}
     return json.dumps({"schema": SCHEMA, **values, **_holding_values(admission.holding)})
 
 
 def parse_admission(line: str) -> Admission | None:
-    """Read a line of the journal; one that was cut short is none."""
+    """Parse a line of the journal; ``None`` for a truncated one."""
     try:
         values = _load(line)
         return Admission(
@@ -141,9 +147,9 @@ def _demand_from(values: dict[str, Any]) -> Demand:
 
 def shown_label(label: str) -> str:
     """
-    Make the name of a lecture of whatever session fit to be shown and kept.
+    Return the name of a lecture, of any session, in a form that is safe to show and store.
 
-    A path that leads out of its session's rootdir may name a user's folders: of that the last part is enough.
+    A path outside its session's rootdir may contain names of a user's folders, so only its last part is kept.
     """
     if label.startswith(("/", "\\", "../", "..\\")) or label[1:2] == ":":
         label = re.split(r"[/\\]", label)[-1]

@@ -1,9 +1,9 @@
 """
-What macOS tells of processes and of itself: ``libproc`` and ``sysctlbyname``, which libSystem holds.
+Processes and properties of macOS, through ``libproc`` and ``sysctlbyname`` of libSystem.
 
-Interfaces as in Apple's published sources of xnu: ``proc_pid_rusage`` and ``struct rusage_info_v4``
+The interfaces follow Apple's published sources of xnu: ``proc_pid_rusage`` and ``struct rusage_info_v4``
 (``bsd/sys/resource.h``), ``proc_reset_footprint_interval`` (``libproc_private.h``, macOS 10.14), ``proc_listpids``
-(``libproc.h``). All of them serve processes of the same user without any privilege, which ``task_for_pid`` does not.
+(``libproc.h``). They work for processes of the same user without privileges, unlike ``task_for_pid``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RusageInfo(ctypes.Structure):
     """
     ``struct rusage_info_v4``: sizes in bytes, times in Mach units.
 
-    A process that has ended but was not waited for has ``ri_proc_exit_abstime``, and a footprint of 0.
+    A zombie has ``ri_proc_exit_abstime`` set, and a footprint of 0.
     """
 
     _fields_ = (
@@ -81,14 +81,14 @@ class _SwapUsage(ctypes.Structure):
 
 class LibSystem:
     """
-    The functions that are called, each answering an errno or ``None`` where the system refuses.
+    The functions in use; each returns an errno, False or ``None`` where the system refuses.
 
     Args:
         library: the loaded library.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        # A name that the library does not have raises AttributeError here.
+        # A function that the library lacks raises AttributeError here.
         self._rusage = _declare(library.proc_pid_rusage, ctypes.c_int, ctypes.c_int, ctypes.POINTER(RusageInfo))
         self._listpids = _declare(
             library.proc_listpids, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int
@@ -106,7 +106,7 @@ class LibSystem:
         self._reset = _declare(reset, ctypes.c_int) if reset is not None else None
 
     def rusage(self, pid: int) -> RusageInfo | int:
-        """Read the counters of a process, or give the errno: ``ESRCH``, ``EPERM``, ``EINVAL`` on an older system."""
+        """Return the counters of a process, or an errno: ``ESRCH``, ``EPERM``, ``EINVAL`` on an older system."""
         info = RusageInfo()
         ctypes.set_errno(0)
         if self._rusage(pid, _RUSAGE_INFO_V4, ctypes.byref(info)) == 0:
@@ -114,11 +114,11 @@ class LibSystem:
         return ctypes.get_errno() or errno.EIO
 
     def reset_footprint_interval(self, pid: int) -> bool:
-        """Set ``ri_interval_max_phys_footprint`` of a process back to its present footprint; ``False`` if refused."""
+        """Reset ``ri_interval_max_phys_footprint`` of a process to its present footprint; return False if refused."""
         return self._reset is not None and self._reset(pid) == 0
 
     def children(self, pid: int) -> frozenset[int] | None:
-        """List the children of a process, or ``None`` where the system does not tell."""
+        """Return the children of a process, or ``None`` where they cannot be listed."""
         count = _FIRST_PIDS
         while count <= _MOST_PIDS:
             pids = (ctypes.c_int * count)()
@@ -133,10 +133,9 @@ class LibSystem:
 
     def seconds_per_tick(self) -> float | None:
         """
-        Give the length of a Mach unit, 1 ns on Intel and 41.7 ns on Apple silicon.
+        Return the length of a Mach unit, 1 ns on Intel and 41.7 ns on Apple silicon.
 
-        ``None`` for a Python that is translated (Rosetta): it may be told another unit than the one the system counts
-        in.
+        Return ``None`` under Rosetta: a translated process may be given a unit that the kernel does not count in.
         """
         base = _Timebase()
         if self.number("sysctl.proc_translated") or self._timebase(ctypes.byref(base)) != 0 or not base.denom:
@@ -156,7 +155,7 @@ class LibSystem:
         return (buffer.raw[:size].split(b"\0")[0].decode("utf-8", "replace").strip() or None) if size else None
 
     def swap_used_bytes(self) -> int | None:
-        """Give how much of the whole machine is in swap files now (``vm.swapusage``)."""
+        """Return how much of the whole machine is in swap files now (``vm.swapusage``)."""
         usage = _SwapUsage()
         is_read = self._read_sysctl("vm.swapusage", usage) == ctypes.sizeof(usage)
         return int(usage.used) if is_read else None
@@ -169,11 +168,11 @@ class LibSystem:
 
 
 def open_libsystem(path: str = LIBRARY) -> LibSystem | str:
-    """Load the library, or say why that cannot be done."""
+    """Load the library, or return why that is not possible."""
     try:
         return LibSystem(ctypes.CDLL(path, use_errno=True))
     except OSError as error:
-        return f"{os.path.basename(path)} cannot be loaded: {error}"  # noqa: PTH119 - a name of the loader, not a file
+        return f"{os.path.basename(path)} cannot be loaded: {error}"  # noqa: PTH119 - a name for the loader, not a file
     except AttributeError as error:
         return f"{os.path.basename(path)} is too old: {error}"  # noqa: PTH119 - as above
 

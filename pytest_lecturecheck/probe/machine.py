@@ -2,7 +2,7 @@
 Detect the machine as a run can use it: platform label, processor, memory, and the limits that apply.
 
 Linux is read from ``/proc`` and ``/sys`` below a root folder that can be set, macOS by ``sysctl``, Windows through
-psutil and the registry. No host name, user name or environment variable (except Slurm's own memory figures) is read.
+psutil and the registry. No host name or user name is read, and no environment variable but Slurm's memory limits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENDLESS: Final = 2**63 - 1
 
 
 def detect_platform(accelerator: str = "cpu") -> str:
-    """Give the default platform label of this machine (``linux-x86_64-cpu``)."""
+    """Return the default platform label of this machine (``linux-x86_64-cpu``)."""
     return platform_label(platform.system(), platform.machine(), accelerator)
 
 
@@ -40,7 +40,7 @@ def detect_machine(*, accelerators: Sequence[str] = (), driver: str | None = Non
     Describe this machine as this process can use it.
 
     Args:
-        accelerators: model names of the GPUs, from whoever asked them.
+        accelerators: model names of the GPUs.
         driver: driver version of the accelerators.
         cuda: version of CUDA that the driver offers.
     """
@@ -53,12 +53,12 @@ def detect_machine(*, accelerators: Sequence[str] = (), driver: str | None = Non
             driver=driver,
             cuda=cuda,
         )
-    else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
+    else:  # noqa: RET505 - type checkers treat code after it as unreachable
         return _detect_other_machine(accelerators, driver, cuda)
 
 
 def available_memory() -> int | None:
-    """Give the memory that is free for use now, container limits counted; ``None`` where it cannot be read."""
+    """Return the memory that can be used now within container limits; ``None`` where it cannot be read."""
     if sys.platform == "linux":
         return read_linux_available_memory(_ROOT)
     else:  # noqa: RET505 - as above
@@ -69,10 +69,10 @@ def available_memory() -> int | None:
 
 def read_ulimit(pid: int) -> tuple[int, str] | None:
     """
-    Give the smallest limit of ``ulimit`` on a process's memory, in bytes, and its name; ``None`` without one.
+    Return the smallest limit of ``ulimit`` on a process's memory, in bytes, and its name; ``None`` without one.
 
     Args:
-        pid: a process that this one has started; where it is gone, and on other systems than Linux, this one's count.
+        pid: a child process; if it has ended, and on systems other than Linux, this process's own limits are used.
     """
     limit = smallest_ulimit(_ROOT, pid) if sys.platform == "linux" else _smallest_ulimit(_ENDLESS)
     return (limit.limit_bytes, limit.source) if limit is not None else None
@@ -120,14 +120,14 @@ def read_linux_machine(
 
 
 def read_linux_available_memory(root: Path) -> int | None:
-    """Give ``MemAvailable``, or what the tightest control group has left where that is less, in bytes."""
+    """Return ``MemAvailable``, or what the smallest control group has left if that is less, in bytes."""
     available = parse_sizes(_read_text(root / "proc" / "meminfo")).get("MemAvailable")
     left = [_left(limit) for limit in cgroup_memory_limits(root)]
     return min([item for item in (available, *left) if item is not None], default=None)
 
 
 def _left(limit: MemoryLimit) -> int:
-    # What is used of a limit may be unknown; more than the limit itself can never be had.
+    # The use of a limit may be unknown; then the limit itself is the upper bound.
     return max(0, limit.limit_bytes - (limit.used_bytes or 0))
 
 
@@ -176,7 +176,7 @@ def _system_name() -> str:
     system, release = platform.system(), platform.release()
     if system == "Darwin":
         system, release = "macOS", platform.mac_ver()[0]
-    # A kernel's full release names the machine's builder; two numbers tell what matters.
+    # The full release names who built the kernel; the first two numbers are enough.
     match = re.match(r"[0-9]+(?:\.[0-9]+)?", release)
     return f"{system} {match[0]}" if match is not None else system or "unknown"
 

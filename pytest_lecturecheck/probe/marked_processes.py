@@ -1,4 +1,4 @@
-"""Find what a run left behind on Linux: processes that carry its mark, segments in shared memory."""
+"""Find what a run left behind on Linux: processes that carry its token, and segments of shared memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHARED_MEMORY_ROOT: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps P
 
 class MarkedProcesses:
     """
-    The processes whose environment holds a run's token, wherever they have gone in the tree of processes.
+    The processes whose environment holds a run's token, wherever they are in the process tree.
 
-    An unmarked process is looked at once: a child of a marked process is marked from its first moment, because fork
-    copies the environment. So a later scan costs a listing of ``/proc``, the marked and the new processes.
+    An unmarked process is read only once: a child of a marked process is marked from its start, because fork copies
+    the environment. A later scan therefore reads a listing of ``/proc``, the marked processes and the new ones.
 
     Args:
         token: value of :data:`~pytest_lecturecheck.model.probe.RUN_TOKEN_VARIABLE`.
@@ -33,18 +33,18 @@ class MarkedProcesses:
         self._unmarked: frozenset[int] = frozenset()
 
     def scan(self) -> list[int]:
-        """Give the ids of all marked processes that are there now, in ascending order."""
+        """Return the ids of all marked processes, in ascending order."""
         try:
             pids = {int(name) for name in os.listdir(self._root) if name.isdigit()}  # noqa: PTH208 - names only
         except OSError:
             return []
-        # The newest first: the last of a chain of processes that fork at once may be gone a moment later.
+        # The newest first: in a chain of processes that fork and exit at once, the last may be gone a moment later.
         marked = {pid for pid in sorted(pids - self._unmarked, reverse=True) if self._is_marked(pid)}
         self._unmarked = frozenset(pids - marked)
         return sorted(marked)
 
     def _is_marked(self, pid: int) -> bool:
-        # Unreadable: gone, or another user's; neither was started by the run.
+        # Unreadable means ended or owned by another user; the run started neither.
         try:
             with open(f"{self._root}/{pid}/environ", "rb") as file:  # noqa: PTH123 - Path costs more than the read
                 return self._needle in b"\0" + file.read() + b"\0"
@@ -53,7 +53,7 @@ class MarkedProcesses:
 
 
 def find_marked(token: str, proc_root: Path = PROC_ROOT) -> list[int]:
-    """Give the ids of all processes whose environment holds the run's token, in ascending order."""
+    """Return the ids of all processes whose environment holds the run's token, in ascending order."""
     return MarkedProcesses(token, proc_root).scan()
 
 
@@ -65,11 +65,11 @@ def find_mapped(
     shared_memory_root: Path = SHARED_MEMORY_ROOT,
 ) -> frozenset[str]:
     """
-    Tell which segments of shared memory a living process maps.
+    Return the segments of shared memory that a living process maps.
 
     Args:
         names: segments, as :func:`list_shared_memory` names them.
-        pids: the processes to ask; ``None`` asks all.
+        pids: processes to read; ``None`` reads all.
         proc_root: ``/proc``, or a recorded tree.
         shared_memory_root: folder that holds the segments.
     """
@@ -90,7 +90,7 @@ def find_mapped(
 
 
 def remove_shared_memory(name: str, shared_memory_root: Path = SHARED_MEMORY_ROOT) -> bool:
-    """Remove a segment by the name that :func:`list_shared_memory` gives it; tell whether it is gone now."""
+    """Remove a segment by its name in :func:`list_shared_memory`; return True if it no longer exists."""
     try:
         (shared_memory_root / name).unlink(missing_ok=True)
     except OSError:
@@ -102,12 +102,11 @@ def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[st
     """
     List the segments in shared memory by name.
 
-    What is there after a run and was not there before stays taken although no process owns it. Systems without such a
-    folder give an empty mapping.
+    A segment keeps its memory when no process maps it any more. Systems without such a folder return an empty mapping.
     """
     segments: dict[str, SharedSegment] = {}
     root = os.fspath(shared_memory_root)
-    # Listed after every cell: no Path for each entry.
+    # Listed after every cell, so no Path object is made for each entry.
     for folder, _, names in os.walk(root):
         for name in names:
             path = f"{folder}/{name}"
@@ -116,7 +115,7 @@ def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[st
             except OSError:
                 continue
             if stat.S_ISREG(found.st_mode):
-                # Blocks are absent on Windows, where no such folder exists either.
+                # Windows has no st_blocks, and no such folder.
                 taken = getattr(found, "st_blocks", 0) * 512
                 segments[path[len(root) + 1 :]] = SharedSegment(size_bytes=found.st_size, taken_bytes=taken)
     return segments

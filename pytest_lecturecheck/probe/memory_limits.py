@@ -1,7 +1,7 @@
 """
 Find the memory and CPU limits that apply to this process on Linux: control groups, ulimit, Slurm.
 
-Every function reads below a root folder that can be set, so that recorded trees feed the same code.
+Every function reads below a root folder that can be set, so that tests can use recorded trees.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class MemoryLimit:
 
     Attributes:
         limit_bytes: the limit.
-        source: what sets it, in words for people.
-        used_bytes: what is in use of it and could not be reclaimed, or ``None`` where that is not known.
+        source: description of what sets it.
+        used_bytes: memory in use that cannot be reclaimed, or ``None`` where that is not known.
     """
 
     limit_bytes: int
@@ -42,8 +42,8 @@ def smallest_memory_limit(root: Path, environ: Mapping[str, str], ram_bytes: int
 
     Args:
         root: the folder that holds ``proc`` and ``sys``.
-        environ: environment variables; only those of Slurm are read.
-        ram_bytes: physical memory; limits not below it are none (cgroup v1 writes a huge number for "none").
+        environ: environment variables; only Slurm's are read.
+        ram_bytes: physical memory; larger limits are ignored (cgroup v1 writes a huge number for "none").
     """
     limits = [*cgroup_memory_limits(root), *_ulimits(root), *_slurm_limits(environ)]
     return min(
@@ -71,9 +71,9 @@ def cpu_quota_cores(root: Path) -> float | None:
 
 
 def _cpu_quotas(folder: Path) -> Iterator[float]:
-    words = (read_text(folder / "cpu.max") or "").split()
-    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):  # noqa: PLR2004 - quota, period
-        yield int(words[0]) / int(words[1])
+    fields = (read_text(folder / "cpu.max") or "").split()
+    if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit() and int(fields[1]):  # noqa: PLR2004 - quota, period
+        yield int(fields[0]) / int(fields[1])
     quota = read_number(folder / "cpu.cfs_quota_us")
     period = read_number(folder / "cpu.cfs_period_us")
     if quota and period:
@@ -81,7 +81,7 @@ def _cpu_quotas(folder: Path) -> Iterator[float]:
 
 
 def group_folders(root: Path, *, controller: str) -> Iterator[Path]:
-    """Give the folders of this process's groups for ``controller``, from the innermost to the mount itself."""
+    """Yield the folders of this process's groups for ``controller``, from the innermost to the mount itself."""
     mounts = root / "sys" / "fs" / "cgroup"
     for line in (read_text(root / "proc" / "self" / "cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
@@ -96,8 +96,8 @@ def group_folders(root: Path, *, controller: str) -> Iterator[Path]:
 
 
 def _ancestors(mount: Path, path: str) -> Iterator[Path]:
-    # Inside a container the path may be the host's, or climb with "..": what does not exist here is passed over,
-    # and the mount itself is then the container's own group.
+    # In a container the path may be the host's, or contain "..". Folders that do not exist here are skipped; the mount
+    # itself is then the container's own group.
     parts = PurePosixPath(path).parts[1:]
     if ".." not in parts:
         for count in range(len(parts), 0, -1):
@@ -116,11 +116,11 @@ def _unreclaimable(folder: Path, usage_name: str, cache_key: str) -> int | None:
 
 def smallest_ulimit(root: Path, pid: int) -> MemoryLimit | None:
     """
-    Find the smallest limit of ``ulimit`` on a process's memory, whatever the machine has.
+    Find the smallest ``ulimit`` on a process's memory, even if it exceeds the machine's memory.
 
     Args:
         root: the folder that holds ``proc``.
-        pid: the process; where it is gone, this one's limits stand in, with which it began.
+        pid: the process; if it has ended, this process's limits are used, which it had inherited.
     """
     process = str(pid) if read_text(root / "proc" / str(pid) / "limits") else "self"
     return min(_ulimits(root, process), key=lambda item: item.limit_bytes, default=None)
@@ -134,7 +134,7 @@ def _ulimits(root: Path, process: str = "self") -> Iterator[MemoryLimit]:
 
 
 def _slurm_limits(environ: Mapping[str, str]) -> Iterator[MemoryLimit]:
-    # Sizes without a unit are MiB; 0 asks for all of the node's memory.
+    # Slurm's sizes without a unit are MiB, and 0 means all memory of the node.
     per_node = _slurm_size(environ.get("SLURM_MEM_PER_NODE", ""))
     if per_node:
         yield MemoryLimit(limit_bytes=per_node, source="Slurm (SLURM_MEM_PER_NODE)")
@@ -150,13 +150,13 @@ def _slurm_size(text: str) -> int | None:
 
 
 def read_number(path: Path) -> int | None:
-    """Give the whole number that a file holds, or ``None`` ("max" and a missing file included)."""
+    """Return the integer in a file, or ``None``, also for "max" and a missing file."""
     text = (read_text(path) or "").strip()
     return int(text) if re.fullmatch(r"[0-9]+", text) else None
 
 
 def read_text(path: Path) -> str | None:
-    """Give a file's text, or ``None`` where it cannot be read."""
+    """Return a file's text, or ``None`` where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

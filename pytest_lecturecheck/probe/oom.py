@@ -1,11 +1,13 @@
 """
-Read what the kernel of the system says about kills for memory, and how busy the machine is.
+Read what Linux reports about kills by the OOM killer, and the load of the machine.
 
-Counters: ``memory.events`` of cgroup v2 (``oom_kill``: processes of the group and of those below it that any OOM
-killer ended; ``oom``: how often memory was refused at a limit), ``memory.events.local`` for the group alone (5.2);
-``memory.oom_control`` of cgroup v1 (``oom_kill``: the group's own processes, since Linux 4.13) with ``memory.failcnt``;
-``oom_kill`` in ``/proc/vmstat``, which counts the kills of every group. Counters only grow, so that only what they rose
-by is evidence; an old count is not. Every function reads below a root folder that can be set.
+- cgroup v2: ``memory.events`` with ``oom_kill`` (processes of the group and the groups below it that any OOM killer
+  killed) and ``oom`` (allocations that failed at a limit); ``memory.events.local`` for the group alone (Linux 5.2).
+- cgroup v1: ``memory.oom_control`` with ``oom_kill`` (the group's own processes, Linux 4.13), and ``memory.failcnt``.
+- ``/proc/vmstat``: ``oom_kill`` counts the kills of every group.
+
+Counters only grow, so only an increase during the run is evidence. Every function reads below a root folder that can be
+set.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _LOG_KILL: Final = re.compile(
     r"|oom-kill:.*,pid=(?P<task>[0-9]+),uid=[0-9]+"
 )
 _FULL_BYTES: Final = 1024**2
-"""So near to its limit a group is full: the kernel takes pages in batches."""
+"""A group this close to its limit is full, because Linux charges pages in batches."""
 _KERNEL_PRIORITIES: Final = range(8)
 _FIRST_PID_NAMESPACE: Final = "pid:[4026531836]"
 
@@ -46,16 +48,16 @@ _FIRST_PID_NAMESPACE: Final = "pid:[4026531836]"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OomCounter:
     """
-    The counters of one group, or of the machine, as they stood at one moment.
+    The counters of one group, or of the machine, at one moment.
 
     Attributes:
         where: the file that was read ("cgroup v2 /box/job7 memory.events").
         scope: whose limit the group's is.
         kill_count: processes killed.
-        own_kill_count: those of the group alone, without the groups below it, or ``None`` where that is not told apart.
-        limit_hit_count: how often memory was refused at the group's limit, or ``None`` where that is not told.
+        own_kill_count: processes killed in the group alone, without the groups below it, or ``None``: not reported.
+        limit_hit_count: allocations that failed at the group's limit, or ``None``: not reported.
         limit_bytes: that limit, or ``None`` for none.
-        peak_bytes: the most that the group ever held, or ``None`` where that is not told.
+        peak_bytes: the most that the group ever held, or ``None``: not reported.
     """
 
     where: str
@@ -69,11 +71,11 @@ class OomCounter:
 
 def read_oom_counters(root: Path = _ROOT, *, cap_folder: Path | None = None) -> tuple[OomCounter, ...]:
     """
-    Read every counter that can tell of the kill of a run's process, from the innermost group to the machine.
+    Read every counter that a kill of one of the run's processes raises, from the innermost group to the machine.
 
     Args:
         root: the folder that holds ``proc`` and ``sys``.
-        cap_folder: the group that was made for this run; ``None`` where its processes stay in the session's own group.
+        cap_folder: the group created for this run; ``None`` where its processes stay in the session's own group.
     """
     counters: dict[str, OomCounter] = {}
     folders = group_folders(root, controller="memory") if cap_folder is None else _upwards(root, cap_folder)
@@ -95,11 +97,11 @@ def read_group_counter(folder: Path, *, name: str = "", scope: OomScope | None =
 
     Args:
         folder: the group's folder.
-        name: the group's path for people; with it, counters of two moments are matched.
-        scope: whose limit the group's is; ``None`` takes it from the name.
+        name: the group's path for people; it also matches the counters of two moments.
+        scope: whose limit the group's is; ``None`` derives it from the name.
 
     Returns:
-        ``None`` where the folder counts no kills.
+        ``None`` where the folder has no count of kills.
     """
     scope = scope or _scope(name)
     events = _counts(folder / "memory.events")
@@ -117,7 +119,7 @@ def read_group_counter(folder: Path, *, name: str = "", scope: OomScope | None =
     control = _counts(folder / "memory.oom_control")
     if "oom_kill" in control:
         limit = read_number(folder / "memory.limit_in_bytes")
-        # The limit on memory and swap together has a counter of its own.
+        # The limit on the sum of memory and swap has its own counter.
         hits = [read_number(folder / file) for file in ("memory.failcnt", "memory.memsw.failcnt")]
         return OomCounter(
             where=" ".join(filter(None, ("cgroup v1", name, "memory.oom_control"))),
@@ -132,14 +134,14 @@ def read_group_counter(folder: Path, *, name: str = "", scope: OomScope | None =
 
 def compare_oom_counters(before: Sequence[OomCounter], after: Sequence[OomCounter]) -> tuple[OomKill, ...]:
     """
-    Tell which counters rose, and whose limit that was about; pure.
+    Return the kill that the counters show, and whose limit caused it; pure.
 
-    The innermost group is the one that the run's processes live in, and every OOM killer counts in it, the machine's
-    included. So where it stood still, what rose further out was the kill of somebody else's process. The limit is the
-    one of the innermost group at which memory was refused meanwhile.
+    The run's processes are in the innermost group, which counts the kills of every OOM killer, the machine's included.
+    If its counter did not change, a counter further out rose because of somebody else's process. The limit is that of
+    the innermost group at which an allocation failed meanwhile.
 
     Args:
-        before: what :func:`read_oom_counters` gave at the start, in its order.
+        before: result of :func:`read_oom_counters` at the start, in its order.
         after: the same at the end.
 
     Returns:
@@ -166,7 +168,7 @@ def compare_oom_counters(before: Sequence[OomCounter], after: Sequence[OomCounte
 
 
 def _group_kill(pairs: Sequence[tuple[OomCounter, OomCounter]], gone: OomCounter | None) -> OomKill | None:
-    """Judge the groups in order; ``gone`` is the innermost one where it no longer exists."""
+    """Compare the groups in order; ``gone`` is the innermost one if it no longer exists."""
     start, end = pairs[0]
     file, first, last = start.where, start.kill_count, end.kill_count
     if gone is None and start.own_kill_count is not None and end.own_kill_count is not None:
@@ -190,8 +192,8 @@ def _was_hit(early: OomCounter, late: OomCounter) -> bool:
     counts = (early.limit_hit_count, late.limit_hit_count)
     if counts[0] is not None and counts[1] is not None and counts[1] > counts[0]:
         return True
-    # Recent kernels do not count refusals in groups of version 1 any more; that the group came up to its limit for the
-    # first time meanwhile says the same.
+    # Recent kernels no longer count failures in groups of cgroup v1. There, a group that reached its limit for the
+    # first time is the same evidence.
     return _is_full(late) and not _is_full(early)
 
 
@@ -203,19 +205,19 @@ def _is_full(counter: OomCounter) -> bool:
 
 def read_kernel_log(pids: Iterable[int], root: Path = _ROOT, *, since_seconds: float | None = None) -> tuple[str, ...]:
     """
-    Read what the kernel's log says about OOM kills of these processes.
+    Read the lines of the kernel log about OOM kills of these processes.
 
-    Linux ``/dev/kmsg``, which often takes root to read; lines that others wrote into it do not count. The log names
-    processes by their number in the machine's first pid namespace, so that from any other one nothing is read.
+    The source is ``/dev/kmsg`` of Linux, which often requires root; lines written by user space are ignored. The log
+    has process ids of the initial PID namespace, so in any other namespace nothing is read.
 
     Args:
         pids: the processes.
         root: the folder that holds ``dev`` and ``proc``; ``dev/kmsg`` may be a recorded text.
-        since_seconds: ``time.monotonic()`` at the start of the run: older lines are about other processes of the same
-            number. The log's clock drifts, so some minutes are allowed for.
+        since_seconds: ``time.monotonic()`` at the start of the run; older lines are about other processes with the same
+            id. The clock of the log drifts, so some minutes are tolerated.
 
     Returns:
-        The last lines, oldest first; empty where there are none or the log cannot be read.
+        The last lines, oldest first; empty if there are none or the log cannot be read.
     """
     namespace = ""
     with suppress(OSError):
@@ -237,11 +239,11 @@ def read_kernel_log(pids: Iterable[int], root: Path = _ROOT, *, since_seconds: f
 
 def read_load_average(root: Path = _ROOT, *, core_count: int | None = None) -> float | None:
     """
-    Give the number of processes that wanted a core, on average over the last minute.
+    Return the average number of runnable processes over the last minute.
 
     Args:
         root: the folder that holds ``proc``.
-        core_count: cores that a run can use. Where the machine has more, its load says nothing about them: ``None``.
+        core_count: cores that a run can use. If the machine has more, its load says nothing about them: ``None``.
     """
     match = re.match(r"[0-9]+\.[0-9]+(?= )", read_text(root / "proc" / "loadavg") or "")
     if match is None:
@@ -253,12 +255,12 @@ def read_load_average(root: Path = _ROOT, *, core_count: int | None = None) -> f
 def _system_load() -> float | None:
     if sys.platform == "linux" or sys.platform == "win32":
         return None
-    else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
+    else:  # noqa: RET505 - type checkers treat code after it as unreachable
         return os.getloadavg()[0]
 
 
 def _log_text(path: Path) -> str:
-    """Read the log to its end; the device gives one record for each read, and would wait for the next one."""
+    """Read the log to its end. Each read returns one record; without O_NONBLOCK the last read would wait for ever."""
     try:
         source = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except OSError:
@@ -275,7 +277,7 @@ def _log_chunks(source: int) -> Iterator[bytes]:
         try:
             data = os.read(source, _LOG_RECORD_BYTES)
         except BrokenPipeError:
-            # Records were overwritten before they were read; the next read goes on with the oldest one left.
+            # EPIPE: records were overwritten before they were read. The next read returns the oldest one left.
             size += 1
             continue
         except OSError:
@@ -293,7 +295,7 @@ def _upwards(root: Path, folder: Path) -> Iterator[Path]:
 
 
 def _group_name(root: Path, folder: Path) -> str:
-    """Name a group as ``/proc/self/cgroup`` does; the mount of a hierarchy is ``/``."""
+    """Return a group's name as in ``/proc/self/cgroup``; the mount of a hierarchy is ``/``."""
     try:
         parts = folder.relative_to(root / _GROUPS).parts
     except ValueError:
@@ -307,6 +309,6 @@ def _scope(name: str) -> OomScope:
 
 
 def _counts(path: Path) -> dict[str, int]:
-    """Read lines of a name and a whole number."""
+    """Read lines of a name and an integer."""
     rows = (line.split() for line in (read_text(path) or "").splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and re.fullmatch(r"[0-9]+", row[1])}  # noqa: PLR2004 - name and number

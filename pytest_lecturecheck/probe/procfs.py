@@ -1,7 +1,7 @@
 """
 Parse what Linux writes under ``/proc``: bytes in, values out, see proc(5).
 
-Nothing here opens a file, so recorded text can be parsed on every operating system.
+Nothing here opens a file, so that recorded text can be parsed on every OS.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 _KIB: Final = 1024
 _SIZE_LINE: Final = re.compile(r"([A-Za-z_()0-9]+):\s+([0-9]+) kB")
-# The two lines are neighbours in every version of Linux that has them; one search for both is cheap.
+# The two lines are adjacent in every version of Linux, so one search finds both.
 _RESIDENT_LINES: Final = re.compile(rb"\nVmHWM:\s+([0-9]+) kB\nVmRSS:\s+([0-9]+) kB\n")
 STATUS_START: Final = b"\nVmHWM:"
-"""Where the stretch of :func:`status_lines` begins."""
+"""Start of the lines returned by :func:`status_lines`."""
 _STATUS_KEYS: Final = (STATUS_START, b"\nVmRSS:", b"\nRssFile:", b"\nVmSwap:", b"\nThreads:")
 _CPU_KEYS: Final = ("model name", "cpu model", "cpu", "Processor", "Hardware")
 
@@ -29,8 +29,8 @@ class Status:
     Attributes:
         rss_bytes: resident pages (``VmRSS``).
         high_watermark_bytes: highest resident size since exec or the last reset (``VmHWM``).
-        file_bytes: resident pages that are mapped from files, those of shared memory not among them (``RssFile``).
-        swap_bytes: swapped-out anonymous pages (``VmSwap``); shared memory in swap is not in it.
+        file_bytes: resident pages mapped from files, without shared memory (``RssFile``).
+        swap_bytes: swapped-out anonymous pages (``VmSwap``), without shared memory in swap.
         thread_count: threads of the process.
     """
 
@@ -42,7 +42,7 @@ class Status:
 
 
 def parse_status(text: bytes) -> Status | None:
-    """Parse ``/proc/PID/status``; ``None`` for a process without memory (a zombie, a thread of the OS itself)."""
+    """Parse ``/proc/PID/status``; ``None`` for a process without memory (a zombie, a kernel thread)."""
     match = _RESIDENT_LINES.search(text)
     if match is None:
         return None
@@ -58,9 +58,9 @@ def parse_status(text: bytes) -> Status | None:
 
 def status_lines(text: bytes) -> bytes:
     """
-    Give the stretch of ``/proc/PID/status`` that :func:`parse_status` reads: while it is the same, so is the result.
+    Return the part of ``/proc/PID/status`` that :func:`parse_status` reads; while it is equal, so is the result.
 
-    It is empty where there is none; see :func:`are_status_lines_together`.
+    It is empty where the lines are missing; see :func:`are_status_lines_together`.
     """
     start = text.find(STATUS_START)
     threads = text.find(b"\nThreads:", start)
@@ -68,13 +68,13 @@ def status_lines(text: bytes) -> bytes:
 
 
 def are_status_lines_together(text: bytes) -> bool:
-    """Tell whether :func:`status_lines` holds all that is read; every Linux so far writes the lines in this order."""
+    """Return True if :func:`status_lines` holds all lines in use; every Linux so far writes them in this order."""
     lines = status_lines(text)
     return all(text.count(key) == lines.count(key) == 1 for key in _STATUS_KEYS)
 
 
 def _number_after(text: bytes, key: bytes) -> int | None:
-    # Names of processes cannot fake a key: a newline in a name is printed escaped.
+    # A process name cannot forge a key, because Linux escapes a newline in it.
     start = text.find(key)
     if start < 0:
         return None
@@ -87,15 +87,15 @@ def _number_after(text: bytes, key: bytes) -> int | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
     """
-    What a process and the children it has waited for have used so far, from ``/proc/PID/stat``.
+    What a process and the children it has reaped used so far, from ``/proc/PID/stat``.
 
     Attributes:
         parent: process id of the parent.
-        is_zombie: the process has ended and was not waited for yet.
-        child_faults_count: minor faults of children that were waited for (``cminflt``): any such child raises it.
-        major_faults_count: major faults, children that were waited for included (``majflt + cmajflt``).
-        cpu_ticks: user and system time, children that were waited for included, in clock ticks.
-        start_ticks: start of the process after boot, in clock ticks; tells a process from a later one of the same id.
+        is_zombie: whether the process has ended and is not reaped yet.
+        child_faults_count: minor faults of reaped children (``cminflt``); every reaped child raises it.
+        major_faults_count: major faults, reaped children included (``majflt + cmajflt``).
+        cpu_ticks: user and system time, reaped children included, in clock ticks.
+        start_ticks: start of the process after boot, in clock ticks; with the process id it identifies a process.
     """
 
     parent: int
@@ -107,8 +107,8 @@ class Counters:
 
 
 def parse_stat(text: bytes) -> Counters | None:
-    """Parse ``/proc/PID/stat``; ``None`` where the text is cut off."""
-    # The name stands in parentheses and may itself hold spaces and parentheses.
+    """Parse ``/proc/PID/stat``; ``None`` where the text is truncated."""
+    # The name is in parentheses, and may itself contain spaces and parentheses.
     fields = text[text.rfind(b")") + 1 :].split()
     try:
         return Counters(
@@ -124,14 +124,14 @@ def parse_stat(text: bytes) -> Counters | None:
 
 
 def parse_written_bytes(text: bytes) -> int | None:
-    """Parse ``write_bytes`` of ``/proc/PID/io``; children that were waited for are in it."""
+    """Parse ``write_bytes`` of ``/proc/PID/io``; reaped children are included."""
     return _number_after(b"\n" + text, b"\nwrite_bytes:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProportionalSizes:
     """
-    A process's share of the pages it maps: each page divided by the number of processes that map it.
+    A process's share of the pages it maps: the size of each page divided by the number of processes that map it.
 
     Attributes:
         pss_bytes: resident pages (``Pss``).
@@ -157,9 +157,9 @@ def parse_children(text: bytes) -> tuple[int, ...]:
 
 def parse_namespace_pids(text: bytes) -> tuple[int, ...]:
     """
-    Parse ``NSpid`` of ``/proc/PID/status``: the process's number in each PID namespace.
+    Parse ``NSpid`` of ``/proc/PID/status``: the process's id in each PID namespace.
 
-    The first is that of this ``/proc``'s namespace, the last the innermost; nothing where there is no such line.
+    The first id is that of this ``/proc``'s namespace, the last the innermost one. Without such a line there is none.
     """
     match = re.search(rb"^NSpid:((?:\s+[0-9]+)+)$", text, re.MULTILINE)
     return tuple(map(int, match[1].split())) if match is not None else ()
@@ -172,7 +172,7 @@ def parse_sizes(text: str) -> Mapping[str, int]:
 
 
 def parse_cpu_model(text: str) -> str:
-    """Find the processor's name in ``/proc/cpuinfo``; an empty string where there is none."""
+    """Parse the processor's name in ``/proc/cpuinfo``; an empty string where there is none."""
     pairs: dict[str, str] = {}
     for line in text.splitlines():
         key, _, value = line.partition(":")
@@ -181,12 +181,12 @@ def parse_cpu_model(text: str) -> str:
         if pairs.get(name):
             return pairs[name]
     if pairs.get("CPU implementer") and pairs.get("CPU part"):
-        # Arm cores have numbers instead of names.
+        # Arm cores report numbers instead of names.
         return f"Arm implementer {pairs['CPU implementer']} part {pairs['CPU part']}"
     return ""
 
 
 def parse_bracketed_choice(text: str) -> str | None:
-    """Find the chosen word in text like ``always [madvise] never``."""
+    """Parse the chosen value in text like ``always [madvise] never``."""
     match = re.search(r"\[([a-z+_]+)\]", text)
     return match[1] if match is not None else None

@@ -1,4 +1,4 @@
-"""A kernel on another machine: its times are known here, its memory is not."""
+"""A kernel on another machine: its wall time is measured here, its memory is not."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MISSING: Final = (
 
 
 class RemoteProbe:
-    """Stands for the measurement of a kernel whose processes are not this machine's."""
+    """The probe of a kernel whose processes run on another machine."""
 
     def __init__(self) -> None:
-        """Start no clock before the first cell."""
+        """Wait for the first cell."""
         self._cell_begun = 0.0
         self._total_seconds = 0.0
 
@@ -35,21 +35,21 @@ class RemoteProbe:
         self._cell_begun = time.perf_counter()
 
     def end_cell(self) -> CellReadings:
-        """Give the cell's wall time."""
+        """Return the cell's wall time."""
         seconds = time.perf_counter() - self._cell_begun
         self._total_seconds += seconds
         return CellReadings(readings=_readings(seconds))
 
     def snapshot(self) -> Snapshot | None:
-        """Give nothing."""
+        """Return nothing: no memory was read."""
         return None
 
     def close(self) -> Mapping[Metric, Reading]:
-        """Give the wall time of all cells; safe to call twice."""
+        """Return the wall time of all cells; safe to call twice."""
         return _readings(self._total_seconds)
 
     def timeline(self, since: float) -> tuple[MemorySample, ...]:  # noqa: ARG002 - the port's signature
-        """Give nothing."""
+        """Return nothing: no memory was read."""
         return ()
 
 

@@ -1,7 +1,7 @@
 """
-Processor and memory of machines that run macOS or Windows, each read through a port that tests can stand in for.
+Processor and memory of machines that run macOS or Windows, each read through a port that tests can replace.
 
-Swap space of macOS is not among them: swap files are made as they are needed, and their present size limits nothing.
+Swap space of macOS is left out: swap files are created on demand, and their present size is no limit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _PROCESSOR_KEY: Final = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFacts:
     """
-    What a machine has.
+    Processor and memory of a machine.
 
     Attributes:
         cpu: model name of the processor.
         core_count: cores that this process may use.
         ram_bytes: physical memory.
-        swap_bytes: swap space of a fixed size, or ``None`` where there is none such.
+        swap_bytes: swap space of a fixed size, or ``None`` where it has no fixed size.
     """
 
     cpu: str
@@ -37,43 +37,43 @@ class SystemFacts:
 
 
 def read_facts() -> SystemFacts:
-    """Describe the machine that this runs on, which is one with macOS or Windows."""
+    """Describe this machine, which runs macOS or Windows."""
     if sys.platform == "darwin":
         return read_darwin_facts(open_libsystem(), PsutilMachinery())
-    else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
+    else:  # noqa: RET505 - type checkers treat code after it as unreachable
         return read_windows_facts(PsutilMachinery(), read_processor_name)
 
 
 class Machinery(Protocol):
-    """What psutil tells of a machine."""
+    """The properties of a machine that psutil reports."""
 
     def ram_bytes(self) -> int:
-        """Give the physical memory."""
+        """Return the physical memory."""
 
     def swap_bytes(self) -> int:
-        """Give the size of all page files."""
+        """Return the size of all page files."""
 
     def affinity_count(self) -> int | None:
-        """Give the cores that this process is held to, or ``None`` where the system does not hold processes to any."""
+        """Return the number of cores in this process's CPU affinity, or ``None`` where the OS has none."""
 
 
 class PsutilMachinery:
-    """The machine that this runs on."""
+    """This machine, through psutil."""
 
     def ram_bytes(self) -> int:
-        """Give the physical memory."""
+        """Return the physical memory."""
         import psutil  # noqa: PLC0415 - slow to import, and Linux does without
 
         return int(psutil.virtual_memory().total)
 
     def swap_bytes(self) -> int:
-        """Give the size of all page files."""
+        """Return the size of all page files."""
         import psutil  # noqa: PLC0415 - as above
 
         return int(psutil.swap_memory().total)
 
     def affinity_count(self) -> int | None:
-        """Give the cores that this process is held to; macOS has nothing of that kind."""
+        """Return the number of cores in this process's CPU affinity; macOS has none."""
         import psutil  # noqa: PLC0415 - as above
 
         ask = getattr(psutil.Process(), "cpu_affinity", None)
@@ -89,7 +89,7 @@ def read_darwin_facts(system: LibSystem | str, machinery: Machinery) -> SystemFa
 
     Args:
         system: the system's library, or why there is none.
-        machinery: asked for what the library does not tell.
+        machinery: used for what the library does not report.
     """
     known = system if isinstance(system, LibSystem) else None
     return SystemFacts(
@@ -106,7 +106,7 @@ def read_windows_facts(machinery: Machinery, read_processor_name: Callable[[], s
 
     Args:
         machinery: memory and cores.
-        read_processor_name: gives the model name as the registry has it, or ``None``.
+        read_processor_name: returns the model name from the registry, or ``None``.
     """
     name = " ".join((read_processor_name() or "").split())
     return SystemFacts(
@@ -118,7 +118,7 @@ def read_windows_facts(machinery: Machinery, read_processor_name: Callable[[], s
 
 
 def read_processor_name() -> str | None:
-    """Give ``ProcessorNameString`` of the first processor from the registry of Windows; ``None`` elsewhere."""
+    """Return ``ProcessorNameString`` of the first processor from the registry of Windows; ``None`` elsewhere."""
     if sys.platform == "win32":
         import winreg  # noqa: PLC0415 - does not exist elsewhere
 

@@ -19,7 +19,7 @@ def complete_run(run: Run, held: HeldLease, rootdir: Path) -> Run:
         held: the lease that is still held.
         rootdir: pytest's rootdir.
     """
-    concurrent = held.company
+    concurrent = held.concurrent_lectures
     members = tuple(
         _without_folders(replace(member, concurrent_lectures=concurrent), rootdir) for member in run.members
     )

@@ -1,16 +1,16 @@
 """
-From the events of a trace to the operations of its devices.
+Extract the operations of each device from the events of a trace.
 
-The form is Chrome's trace events as XLA writes them (``xplane_to_trace_events.cc``): metadata events name processes
-and threads, complete events (``"ph": "X"``) carry ``ts`` and ``dur`` in microseconds.
+The format is Chrome's trace events as XLA writes them (``xplane_to_trace_events.cc``): metadata events name processes
+and threads, complete events (``"ph": "X"``) have ``ts`` and ``dur`` in microseconds.
 
 - GPU: each device is a process ``/device:GPU:0``, each stream one of its threads ``Stream #7(Compute,MemcpyD2H)``
-  (``cupti_collector.cc``, ``rocm_collector.cc``). Other threads of such a process (modules, scopes, overhead) say the
-  same again, or something else.
+  (``cupti_collector.cc``, ``rocm_collector.cc``). Other threads of such a process (modules, scopes, overhead) repeat
+  these events or hold unrelated ones.
 - TPU: the thread ``XLA Ops`` of a process ``/device:TPU:0``.
-- CPU: XLA's thunks run on threads of the host (``tf_XLAPjRtCpuClient/..``, ``tf_XLAEigen/..``, or the caller's own)
-  and are told by their ``hlo_op``; those of one execution share a ``run_id``. Where a trace has a GPU, such events
-  are the host's side of its kernels, and are left out.
+- CPU: XLA's thunks run on threads of the host (``tf_XLAPjRtCpuClient/..``, ``tf_XLAEigen/..``, or the caller's own).
+  They are recognised by ``hlo_op``; those of one execution share a ``run_id``. In a trace with a GPU such events are
+  the host's side of its kernels, and are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_MICROSECONDS: Final = 1e18
 _NAME_CHARS: Final = 200
 _MOST_OPERATIONS: Final = 2_000_000
 _CAPS: Final = frozenset({1_000_000, 5_000_000})
-"""How many events jaxlib's writer keeps: the first million, in newer versions five."""
+"""Number of events that jaxlib's writer keeps: the first million, in newer versions the first five million."""
 
 Line: TypeAlias = tuple[Any, Any]
 """A thread of the trace: process and thread."""
@@ -45,7 +45,7 @@ class Op(NamedTuple):
         start: beginning, in picoseconds.
         end: end, in picoseconds.
         name: its name.
-        launch: what it shares with the other operations of the same launch, or ``None`` where it is one by itself.
+        launch: identifier shared by the operations of one launch, or ``None`` if it is a launch by itself.
     """
 
     start: int
@@ -55,7 +55,7 @@ class Op(NamedTuple):
 
     @property
     def is_copy(self) -> bool:
-        """Tell whether it copies or fills memory."""
+        """Return True if it copies or fills memory."""
         return _COPY.fullmatch(self.name) is not None
 
 
@@ -65,8 +65,8 @@ class Operations:
     The operations of a trace.
 
     Attributes:
-        devices: for each device its lines, for each line its operations as they came.
-        is_cut: whether the writer has kept the first events only.
+        devices: for each device its lines, for each line its operations in file order.
+        is_cut: whether the writer kept only the first events.
     """
 
     devices: dict[str, dict[Line, list[Op]]] = field(default_factory=dict)
@@ -75,10 +75,10 @@ class Operations:
 
 def operations(events: Iterable[Mapping[str, Any]]) -> Operations:
     """
-    Find the operations among the events of a trace, in whatever order these come.
+    Extract the operations from the events of a trace, which may be in any order.
 
     Raises:
-        TraceFileError: an event is not what it should be, or there are too many.
+        TraceFileError: an event is malformed, or there are too many.
     """
     reader = _Reader()
     for event in events:
@@ -119,11 +119,11 @@ class _Reader:
         if "hlo_op" in arguments and "run_id" in arguments and self._may_be_host(line):
             ordinal = str(arguments.get("device_ordinal", "0"))[:_NAME_CHARS]
             self._add(self.on_host[ordinal, line], event, str(arguments["run_id"])[:_NAME_CHARS])
-        # What is metadata of processes comes first in practice, but nothing says that it must.
+        # In practice metadata of processes comes first, but the format does not require it.
         elif line[0] not in self.processes or _DEVICE.fullmatch(self.processes[line[0]]) is not None:
             if not _NO_OPERATION.isdisjoint(arguments):
                 return
-            # The kernels of a CUDA graph are started by one call, whose number they share.
+            # The kernels of a CUDA graph are started by one call, whose correlation id they share.
             in_graph = "cuda_graph_id" in arguments and "correlation_id" in arguments
             self._add(self.on_lines[line], event, str(arguments["correlation_id"])[:_NAME_CHARS] if in_graph else None)
 

@@ -1,4 +1,4 @@
-"""From the operations of a trace to the figures of a cell. Pure."""
+"""Summarise the operations of a trace for one cell. Pure."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MANY_LAUNCHES_PER_SECOND: Final = 1_000.0
 
 def summarise(events: Iterable[Mapping[str, Any]], *, cell_seconds: float | None = None) -> ProfileSummary:
     """
-    Work out the figures of a traced cell.
+    Summarise a traced cell.
 
     Args:
         events: the trace's events.
         cell_seconds: wall time of the cell while it was traced, or ``None`` where it is not known.
 
     Raises:
-        TraceFileError: an event is not what it should be, or there are too many.
+        TraceFileError: an event is malformed, or there are too many.
     """
     found = operations(events)
-    # A span that was cut off says nothing about the rest of the cell.
+    # A truncated span says nothing about the rest of the cell.
     whole = None if found.is_cut else cell_seconds
     devices = tuple(_summarise_device(name, found.devices[name], whole) for name in sorted(found.devices))
     return ProfileSummary(devices=devices, cell_seconds=cell_seconds, is_cut=found.is_cut)
@@ -74,13 +74,13 @@ def _summarise_device(name: str, lines: Mapping[Line, Sequence[Op]], cell_second
 
 def nest(ops: Sequence[Op]) -> Iterable[tuple[Op, int, bool]]:
     """
-    Tell for each operation of one line what it took without those inside it, and whether it is one that does the work.
+    Return each operation of one line with its own time, without that of nested operations.
 
-    A loop on the CPU holds the operations of its body; what lies between these is the cost of starting them. On a GPU's
-    stream nothing lies inside anything else.
+    A loop on the CPU contains the operations of its body; the time between these is the cost of starting them. On a
+    GPU's stream operations are never nested.
 
     Returns:
-        Operation, own time in picoseconds, and whether there is none inside it.
+        Operation, own time in picoseconds, and whether it has no nested operation.
     """
     ordered = sorted(ops, key=lambda op: (op.start, -op.end, op.name))
     inside = [0] * len(ordered)
@@ -99,7 +99,7 @@ def nest(ops: Sequence[Op]) -> Iterable[tuple[Op, int, bool]]:
 
 
 def cover(ops: Iterable[Op]) -> tuple[int, int]:
-    """Give the time in which at least one operation ran and the time between them in which none did, in picoseconds."""
+    """Return the time in which at least one operation ran, and the time between operations, in picoseconds."""
     busy = gap = 0
     until: int | None = None
     for op in sorted(ops, key=lambda op: op.start):
@@ -112,7 +112,7 @@ def cover(ops: Iterable[Op]) -> tuple[int, int]:
 
 
 def launch_count(ops: Iterable[Op]) -> int:
-    """Count how often the host set a device to work; copies are no launches."""
+    """Return how often the host started work on a device; copies are no launches."""
     single, shared = 0, set()
     for op in ops:
         if op.launch is not None:
@@ -131,14 +131,16 @@ def judge_bound(
     cell_seconds: float | None,
 ) -> Bound:
     """
-    Say what probably holds a cell back.
+    Return what probably limits a cell.
 
-    Launch bound: the device waits more than half of the span from its first operation to its last, the median operation
-    is shorter than 20 us, and there are at least 1,000 launches per second. Starting a kernel costs the host some 5 us
-    on CUDA (NVIDIA's figure for an empty kernel), and JAX's own dispatch of a compiled function 5 to 50 us (its FAQ on
-    benchmarking): operations shorter than that cannot keep a device busy, however fast they follow each other. Compute
-    bound: it works more than 80 % of the span. Host bound: it waits more than half of it otherwise, or more than half
-    of the cell passed before its first operation or after its last.
+    The span lasts from the device's first operation to its last.
+
+    - Launch bound: the device waits more than half of the span, the median operation is shorter than 20 us, and there
+      are at least 1,000 launches per second. Starting a kernel takes the host about 5 us on CUDA (NVIDIA's value for an
+      empty kernel), and JAX's dispatch of a compiled function 5 to 50 us (its FAQ on benchmarking). Shorter operations
+      cannot keep a device busy.
+    - Compute bound: the device works more than 80 % of the span.
+    - Host bound: the device waits more than half of the span otherwise, or more than half of the cell is outside of it.
     """
     span = busy_seconds + gap_seconds
     busy_fraction = busy_seconds / span if span else 1.0

@@ -1,8 +1,8 @@
 """
-Read a trace's file, event by event: a million events are no more than one in memory at a time.
+Read a trace file event by event, so that only one of a million events is in memory at a time.
 
-``jax.profiler.stop_trace`` writes ``plugins/profile/<time>/<host>.trace.json.gz`` below the folder it was given (and
-``<host>.xplane.pb`` beside it, which wants protobuf and XProf). The lecture could have put anything there.
+``jax.profiler.stop_trace`` writes ``plugins/profile/<time>/<host>.trace.json.gz`` below its folder, and
+``<host>.xplane.pb`` beside it, which needs protobuf and XProf. The lecture can write anything to that folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PERFETTO_FILE: Final = "perfetto.json.gz"
 
 def find_trace(folder: Path) -> Path:
     """
-    Find the trace that the profiler wrote below ``folder``; of several the latest.
+    Return the path of the latest trace that the profiler wrote below ``folder``.
 
     Raises:
         TraceFileError: there is none.
@@ -57,41 +57,41 @@ def find_trace(folder: Path) -> Path:
 
 def read_cell(folder: Path, cell_seconds: float | None) -> ProfileSummary:
     """
-    Read what the profiler wrote below ``folder`` for one cell, and put a copy for Perfetto there.
+    Read what the profiler wrote below ``folder`` for one cell, and write a copy for Perfetto there.
 
     Returns:
-        The figures; their ``trace`` is the copy's name in ``folder``.
+        The summary; its ``trace`` is the copy's name in ``folder``.
 
     Raises:
         TraceFileError: as for :func:`read_trace`, or there is no trace.
     """
     path = find_trace(folder)
-    figures = read_trace(path, cell_seconds=cell_seconds)
+    summary = read_trace(path, cell_seconds=cell_seconds)
     write_perfetto_copy(path, folder / PERFETTO_FILE)
-    return replace(figures, trace=PERFETTO_FILE)
+    return replace(summary, trace=PERFETTO_FILE)
 
 
 def read_trace(path: Path, *, cell_seconds: float | None = None) -> ProfileSummary:
     """
-    Read the figures of a traced cell out of a trace's file.
+    Read the summary of a traced cell from a trace file.
 
     Args:
         path: the file.
         cell_seconds: wall time of the cell while it was traced, or ``None`` where it is not known.
 
     Raises:
-        TraceFileError: the file cannot be read, is cut off, is no trace, or is larger than a trace is.
+        TraceFileError: the file cannot be read, is truncated, is no trace, or is larger than any trace.
     """
     return summarise(read_events(path), cell_seconds=cell_seconds)
 
 
 def read_events(path: Path, *, most_bytes: int = _MOST_BYTES) -> Iterator[dict[str, Any]]:
     """
-    Give the events of a trace's file, one at a time.
+    Yield the events of a trace file.
 
     Args:
         path: the file.
-        most_bytes: how large it may be when it is unpacked.
+        most_bytes: largest size after decompression.
 
     Raises:
         TraceFileError: as for :func:`read_trace`.
@@ -119,13 +119,13 @@ def read_events(path: Path, *, most_bytes: int = _MOST_BYTES) -> Iterator[dict[s
             return
         chunk = next(chunks, "")
         if not chunk or len(text) - position > _EVENT_CHARS:
-            msg = f"{path.name}: malformed or cut off in its list of events, near {text[position : position + 40]!r}"
+            msg = f"{path.name}: malformed or truncated list of events, near {text[position : position + 40]!r}"
             raise TraceFileError(msg)
         text = text[position:] + chunk
 
 
 class _IncompleteError(Exception):
-    """The text ends before the event does; or it is no JSON, which the next chunk will show."""
+    """The text ends within an event, or is no JSON; the next chunk will show which."""
 
 
 def _next_event(decoder: json.JSONDecoder, text: str, position: int, path: Path) -> tuple[dict[str, Any] | None, int]:
@@ -140,7 +140,7 @@ def _next_event(decoder: json.JSONDecoder, text: str, position: int, path: Path)
     except json.JSONDecodeError as exc:
         raise _IncompleteError from exc
     except (ValueError, RecursionError) as exc:
-        msg = f"{path.name}: an event that no profiler writes: {exc}"
+        msg = f"{path.name}: found an event that no profiler writes: {exc}"
         raise TraceFileError(msg) from exc
     if not isinstance(event, dict):
         msg = f"{path.name}: found {type(event).__name__} among the events; expected objects"
@@ -149,7 +149,7 @@ def _next_event(decoder: json.JSONDecoder, text: str, position: int, path: Path)
 
 
 def _texts(path: Path, most_bytes: int) -> Iterator[str]:
-    """Unpack a file by pieces, and stop where it becomes larger than any trace."""
+    """Decompress a file in pieces, and stop if it becomes larger than any trace."""
     decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
     for chunk in _unpacked(path, most_bytes):
         yield decode(chunk)
@@ -160,12 +160,12 @@ def _unpacked(path: Path, most_bytes: int) -> Iterator[bytes]:
     try:
         with _open(path) as packed, gzip.GzipFile(fileobj=packed) as file:
             if os.fstat(packed.fileno()).st_size > _MOST_PACKED_BYTES:
-                msg = f"{path.name}: larger than {_MOST_PACKED_BYTES >> 30} GiB packed; trace a cell that does less"
+                msg = f"{path.name}: larger than {_MOST_PACKED_BYTES >> 30} GiB compressed; trace a cell that does less"
                 raise TraceFileError(msg)
             while chunk := file.read(_CHUNK_BYTES):
                 total += len(chunk)
                 if total > most_bytes:
-                    msg = f"{path.name}: larger than {most_bytes:,} bytes unpacked; trace a cell that does less"
+                    msg = f"{path.name}: larger than {most_bytes:,} bytes uncompressed; trace a cell that does less"
                     raise TraceFileError(msg)
                 yield chunk
     except _FAULTS as exc:
@@ -177,7 +177,7 @@ def _unpacked(path: Path, most_bytes: int) -> Iterator[bytes]:
 
 
 def _open(path: Path) -> BinaryIO:
-    # Never a link to somewhere else, nor a pipe that nobody writes to.
+    # Follow no link to another place, and do not wait for a writer of a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(path, flags), "rb")
 
@@ -186,8 +186,8 @@ def write_perfetto_copy(source: Path, target: Path) -> None:
     """
     Write a copy of a trace that Perfetto reads.
 
-    Perfetto's reader stops at a key it does not know, and XLA writes ``metadata`` before the events; ``jax.profiler``
-    takes it out too, at the price of having the whole trace in the kernel's memory.
+    Perfetto's reader stops at an unknown key, and XLA writes ``metadata`` before the events. ``jax.profiler`` can
+    remove it too, but needs the whole trace in the kernel's memory for that.
 
     Raises:
         TraceFileError: the trace cannot be read, or the copy cannot be written.

@@ -77,7 +77,7 @@ def test_a_lecture_that_can_never_fit_is_refused_where_strict(own_project):
     own_project.budgets({"large.ipynb": '"2 GB"'})
     soft = own_project.pytest("--lecture-budget", "--lecture-capacity=1 GB")
     assert soft.outcomes() == {"passed": 1}
-    reason = "needs 1.86 GiB, 954 MiB more than the 954 MiB of memory that all runs together may take"
+    reason = "needs 1.86 GiB, 954 MiB more than the 954 MiB of memory that all runs together may use"
     assert f"it runs alone: {reason}" in soft.findings("large.ipynb")
     strict = own_project.pytest("--lecture-budget", "--lecture-capacity=1 GB", "--lecture-strict")
     assert strict.outcomes() == {"failed": 1}

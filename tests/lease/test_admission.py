@@ -42,12 +42,12 @@ def gpu(index=None, gib=None):
         (need(3.1), [need(4), need(4)], "waits for 3.1 GiB, 2 running", Scarce.HOST),
         (need(1, core_count=1), [need(1, core_count=8)], "waits for 1 core, 1 running", Scarce.CORES),
         (need(1, core_count=3), [need(1, core_count=6)], "waits for 3 cores, 1 running", Scarce.CORES),
-        (need(1, is_exclusive=True), [need(1)], "waits to run alone, 1 running", Scarce.SOLITUDE),
+        (need(1, is_exclusive=True), [need(1)], "waits to run alone, 1 running", Scarce.EXCLUSIVITY),
         (
             need(1),
             [need(1, "big\x1b.md", is_exclusive=True)],
             "waits for 'big\\x1b.md', which runs alone",
-            Scarce.SOLITUDE,
+            Scarce.EXCLUSIVITY,
         ),
         (
             need(1, devices=(gpu(0, 4.2),)),
@@ -75,19 +75,19 @@ def gpu(index=None, gib=None):
         ),
     ],
 )
-def test_what_does_not_fit_now_waits_and_says_for_what(demand, holdings, reason, scarce):
+def test_a_waiting_demand_says_what_it_lacks(demand, holdings, reason, scarce):
     assert admit(demand, MACHINE, held(*holdings)) == Waits(reason=reason, scarce=scarce, running_count=len(holdings))
 
 
 @pytest.mark.parametrize(
     ("demand", "reason"),
     [
-        (need(12), "needs 12 GiB, 2 GiB more than the 10 GiB of memory that all runs together may take"),
+        (need(12), "needs 12 GiB, 2 GiB more than the 10 GiB of memory that all runs together may use"),
         (
             Demand(host_bytes=10 * GIB + 1),
-            "needs 10.000000001 GiB, 1 B more than the 10 GiB of memory that all runs together may take",
+            "needs 10.000000001 GiB, 1 B more than the 10 GiB of memory that all runs together may use",
         ),
-        (need(1, core_count=9), "needs 9 cores, and all runs together may take 8 cores"),
+        (need(1, core_count=9), "needs 9 cores, and all runs together may use 8 cores"),
         (need(1, devices=(gpu(2),)), "needs GPU 2; known: GPU 0 (15 GiB), GPU 1 (15 GiB)"),
         (need(1, devices=(gpu(1, 16),)), "needs 16 GiB, 1 GiB more than the 15 GiB of GPU 1"),
         (need(1, devices=(gpu(gib=16),)), "needs 16 GiB, 1 GiB more than the 15 GiB of the largest GPU"),
@@ -97,7 +97,7 @@ def test_what_does_not_fit_now_waits_and_says_for_what(demand, holdings, reason,
         ),
     ],
 )
-def test_what_can_never_fit_says_by_how_much(demand, reason):
+def test_a_demand_that_never_fits_says_by_how_much(demand, reason):
     assert admit(demand, MACHINE, held(need(10, core_count=8))) == NeverFits(reason=reason)
 
 
@@ -128,13 +128,13 @@ def test_any_device_is_the_one_with_most_room(devices, holdings, placed):
     assert decision.demand.devices == placed
 
 
-def test_a_whole_device_stays_whole_for_whoever_thinks_it_larger():
+def test_a_whole_device_is_full_for_other_capacities():
     larger = Capacity(host_bytes=10 * GIB, devices={0: 80 * GIB}, core_count=8)
     decision = admit(need(1, devices=(gpu(0, 1),)), larger, held(need(1, devices=(gpu(0),))))
     assert isinstance(decision, Waits)
 
 
-def test_a_smaller_one_passes_a_waiter_that_does_not_fit_yet():
+def test_a_smaller_demand_overtakes_a_waiter():
     large = Waiter(demand=need(8, "large.md"), passed_count=PATIENCE - 1)
     assert admit(need(1), MACHINE, held(need(4)), [large]) == Admitted(demand=need(1))
 
@@ -146,7 +146,7 @@ def test_nobody_delays_a_firm_waiter():
     )
 
 
-def test_what_uses_nothing_that_a_firm_waiter_lacks_passes_it():
+def test_a_demand_may_overtake_if_it_uses_nothing_scarce():
     waits_for_gpu = Waiter(demand=need(2, "gpu.md", devices=(gpu(0),)), passed_count=99)
     holdings = held(need(2, devices=(gpu(0, 1),)))
     assert admit(need(3), MACHINE, holdings, [waits_for_gpu]) == Admitted(demand=need(3))
@@ -155,7 +155,7 @@ def test_what_uses_nothing_that_a_firm_waiter_lacks_passes_it():
         assert isinstance(admit(demand, MACHINE, holdings, [waits_for_gpu]), Waits)
 
 
-def test_who_came_first_and_fits_goes_first():
+def test_the_first_fitting_waiter_goes_first():
     first = Waiter(demand=need(5, "first.md"))
     assert admit(need(2), MACHINE, held(need(4)), [first]) == Waits(
         reason="waits behind 'first.md', 1 running", scarce=Scarce.TURN, running_count=1
@@ -164,7 +164,7 @@ def test_who_came_first_and_fits_goes_first():
 
 
 @pytest.mark.parametrize("firm", [need(1, "alone.md", is_exclusive=True), need(20, "foreign.md")])
-def test_a_firm_one_that_needs_all_is_waited_for(firm):
+def test_a_firm_waiter_that_needs_all_is_waited_for(firm):
     ahead = [Waiter(demand=firm, passed_count=PATIENCE)]
     decision = admit(need(1), MACHINE, held(need(1)), ahead)
     assert isinstance(decision, Waits)
@@ -185,7 +185,7 @@ def test_a_firm_one_that_needs_all_is_waited_for(firm):
         lambda: Capacity(host_bytes=1, devices={0: -1}),
     ],
 )
-def test_what_cannot_be_added_up_is_refused(make):
+def test_invalid_demands_are_refused(make):
     with pytest.raises(ValueError, match="expected"):
         make()
 
@@ -245,7 +245,7 @@ def test_what_is_held_never_exceeds_the_capacity(demands, waiters):
 
 @settings(deadline=None)
 @given(DEMANDS)
-def test_with_nothing_held_everything_fits_or_never_will(demand):
+def test_with_nothing_held_a_demand_fits_or_never_will(demand):
     assert not isinstance(admit(demand, SMALL, []), Waits)
     assert isinstance(admit(demand.alone(SMALL), SMALL, []), Admitted)
 
@@ -260,7 +260,7 @@ def test_with_nothing_held_some_waiter_is_admitted(waiters):
 
 @settings(deadline=None)
 @given(st.lists(DEMANDS, max_size=5), DEMANDS, st.data())
-def test_what_fits_beside_many_fits_beside_fewer_and_so_does_less(demands, demand, data):
+def test_admission_is_monotonic(demands, demand, data):
     holdings = fitting(demands)
     decision = admit(demand, SMALL, holdings)
     fewer = [item for item in holdings if data.draw(st.booleans())]
@@ -277,7 +277,7 @@ def test_what_fits_beside_many_fits_beside_fewer_and_so_does_less(demands, deman
 
 @settings(deadline=None)
 @given(st.lists(DEMANDS, max_size=4), DEMANDS, DEMANDS)
-def test_whatever_ends_a_firm_waiter_is_not_delayed_by_who_came_later(demands, first, later):
+def test_no_later_waiter_delays_a_firm_one(demands, first, later):
     holdings = fitting(demands)
     decision = admit(later, SMALL, holdings, [Waiter(demand=first, passed_count=PATIENCE)])
     if not isinstance(decision, Admitted) or isinstance(admit(first, SMALL, holdings), NeverFits):
@@ -291,7 +291,7 @@ def test_whatever_ends_a_firm_waiter_is_not_delayed_by_who_came_later(demands, f
 
 @settings(deadline=None)
 @given(DEMANDS, st.lists(DEMANDS, min_size=1, max_size=30), st.integers(1, 4))
-def test_a_large_one_gets_in_under_any_stream(large, stream, lasting):
+def test_a_large_demand_is_admitted_under_any_stream(large, stream, lasting):
     large = large.alone(SMALL)
     holdings = fitting([Demand(host_bytes=1)])
     admitted_since = 0

@@ -32,7 +32,7 @@ def budget(**metrics):
         ((), 3 * GIB, 3 * GIB),
     ],
 )
-def test_a_recorded_lecture_needs_what_was_seen(seen, limit, host_bytes):
+def test_a_recorded_lecture_needs_its_recorded_value(seen, limit, host_bytes):
     settings = RunSettings(declared_memory_bytes=20 * GIB)
     assert demand_of(budget(peak_footprint=(seen, limit)), settings, CPU_MACHINE, 4) == Demand(
         label="a/b.md", host_bytes=host_bytes
@@ -62,7 +62,7 @@ def test_the_share_is_an_equal_part_of_at_least_a_gibibyte(host_gib, worker_coun
     ("cap", "host_bytes"),
     [(1.5 * GIB, 3 * GIB // 2), (9 * GIB, 6 * GIB), (AUTOMATIC_CAP, 6 * GIB), (NO_LIMIT, 6 * GIB)],
 )
-def test_no_lecture_needs_more_than_the_cap_at_which_it_is_stopped(cap, host_bytes):
+def test_no_lecture_needs_more_than_its_cap(cap, host_bytes):
     assert demand_of(None, RunSettings(memory_cap_bytes=cap), CPU_MACHINE, 4).host_bytes == host_bytes
 
 
@@ -90,6 +90,6 @@ WHOLE = (DeviceNeed(),)
         (budget(gpu_live=((2 * GIB,), None)), GpuNeed.CPU, ()),
     ],
 )
-def test_a_gpu_is_shared_by_what_is_known_and_else_taken_whole(known, gpu, devices):
+def test_a_gpu_is_shared_only_if_the_need_is_known(known, gpu, devices):
     assert demand_of(known, RunSettings(gpu=gpu), GPU_MACHINE, 4).devices == devices
     assert demand_of(known, RunSettings(gpu=gpu), CPU_MACHINE, 4).devices == ()

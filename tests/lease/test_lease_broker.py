@@ -30,7 +30,7 @@ def budget(lecture, mib, *, wall=10.0, cpu=10.0):
     return LectureBudget(lecture=lecture, metrics=metrics)
 
 
-def desk(capacity=CAPACITY, **changes):
+def files(capacity=CAPACITY, **changes):
     settings = {"worker_count": 2, "is_on": True, "is_strict": False, "takes_all": False, **changes}
     return LeaseBroker(capacity, **settings)
 
@@ -58,30 +58,30 @@ def test_cores_are_those_that_were_busy_when_recorded(wall, cpu, cores):
     assert recorded_cores(budget("a.md", 100, wall=wall, cpu=cpu)) == cores
 
 
-def test_a_lecture_asks_for_no_more_cores_than_there_are():
-    demand = desk().demand("a.md", RunSettings(), budget("a.md", 1000, wall=1.0, cpu=60.0))
+def test_a_lecture_needs_at_most_all_cores():
+    demand = files().demand("a.md", RunSettings(), budget("a.md", 1000, wall=1.0, cpu=60.0))
     assert (demand.host_bytes, demand.core_count) == (1100 * MIB, 4)
 
 
-def test_a_lecture_that_says_so_runs_alone_and_so_do_all_that_are_recorded():
-    assert desk().demand("a.md", RunSettings(exclusive=True), None).is_exclusive
-    assert desk(takes_all=True).demand("a.md", RunSettings(), None).is_exclusive
-    assert not desk().demand("a.md", RunSettings(), None).is_exclusive
+def test_exclusive_and_recorded_lectures_run_alone():
+    assert files().demand("a.md", RunSettings(exclusive=True), None).is_exclusive
+    assert files(takes_all=True).demand("a.md", RunSettings(), None).is_exclusive
+    assert not files().demand("a.md", RunSettings(), None).is_exclusive
 
 
-def test_what_ran_beside_is_known_to_both():
-    first, second = desk(), desk()
+def test_concurrent_lectures_know_each_other():
+    first, second = files(), files()
     with hold(first, Demand(label="a.md", host_bytes=GIB)) as one:
-        assert one.company == ()
+        assert one.concurrent_lectures == ()
         with hold(second, Demand(label="b.md", host_bytes=GIB)) as two:
-            assert (one.company, two.company) == (("b.md",), ("a.md",))
-        assert one.company == ("b.md",)
+            assert (one.concurrent_lectures, two.concurrent_lectures) == (("b.md",), ("a.md",))
+        assert one.concurrent_lectures == ("b.md",)
         assert len(one.descriptors) == 1
     with hold(first, Demand(label="c.md", host_bytes=GIB)) as three:
-        assert three.company == ()
+        assert three.concurrent_lectures == ()
 
 
-def test_what_is_waited_for_is_told_again_with_the_time_that_has_passed():
+def test_the_reason_for_waiting_is_repeated_with_the_elapsed_time():
     told = []
 
     def tell(reason, seconds):
@@ -90,22 +90,22 @@ def test_what_is_waited_for_is_told_again_with_the_time_that_has_passed():
             raise KeyboardInterrupt
 
     alone = Demand(label="b.md", is_exclusive=True)
-    with hold(desk(), Demand(label="a.md")), pytest.raises(KeyboardInterrupt), desk().hold(alone, tell):
+    with hold(files(), Demand(label="a.md")), pytest.raises(KeyboardInterrupt), files().hold(alone, tell):
         pass
     assert {reason for reason, _ in told} == {"waits to run alone, 1 running"}
     assert [seconds for _, seconds in told] == sorted({seconds for _, seconds in told})
 
 
-def test_where_a_scheduler_gives_room_only_what_must_run_alone_waits():
+def test_under_a_scheduler_only_exclusive_lectures_wait():
     queue = {"has_queue": True}
-    first, second = desk(**queue), desk(**queue)
+    first, second = files(**queue), files(**queue)
     large, exclusive = RunSettings(), RunSettings(exclusive=True)
     assert not first.gives_room
     one = first.demand("a.md", large, budget("a.md", 6000))
     two = second.demand("b.md", large, budget("b.md", 6000))
     with hold(first, one) as held, hold(second, two) as other:
-        assert (held.company, other.company) == ((), ())
-        with pytest.raises(KeyboardInterrupt), desk(**queue).hold(first.demand("c.md", exclusive, None), stop):
+        assert (held.concurrent_lectures, other.concurrent_lectures) == ((), ())
+        with pytest.raises(KeyboardInterrupt), files(**queue).hold(first.demand("c.md", exclusive, None), stop):
             pass
 
 
@@ -114,45 +114,51 @@ def stop(_reason, _seconds):
 
 
 def test_what_never_fits_runs_alone_with_a_warning():
-    with hold(desk(), Demand(label="a.md", host_bytes=9 * GIB)) as held:
+    with hold(files(), Demand(label="a.md", host_bytes=9 * GIB)) as held:
         assert held.lease.demand.is_exclusive
     assert held.refusal == ""
     assert held.warning == (
-        "it runs alone: needs 9 GiB, 1 GiB more than the 8 GiB of memory that all runs together may take"
+        "it runs alone: needs 9 GiB, 1 GiB more than the 8 GiB of memory that all runs together may use"
     )
 
 
 def test_what_never_fits_is_refused_where_strict():
-    with hold(desk(is_strict=True), Demand(label="a.md", host_bytes=9 * GIB)) as held:
+    with hold(files(is_strict=True), Demand(label="a.md", host_bytes=9 * GIB)) as held:
         assert held.lease is None
-    assert held.refusal == "needs 9 GiB, 1 GiB more than the 8 GiB of memory that all runs together may take"
+    assert held.refusal == "needs 9 GiB, 1 GiB more than the 8 GiB of memory that all runs together may use"
 
 
 def test_without_leases_nothing_is_taken():
-    with hold(desk(is_on=False), Demand(label="a.md", host_bytes=9 * GIB)) as held:
-        assert (held.lease, held.descriptors, held.company, held.refusal, held.warning) == (None, (), (), "", "")
+    with hold(files(is_on=False), Demand(label="a.md", host_bytes=9 * GIB)) as held:
+        assert (held.lease, held.descriptors, held.concurrent_lectures, held.refusal, held.warning) == (
+            None,
+            (),
+            (),
+            "",
+            "",
+        )
 
 
-def test_a_ledger_that_cannot_be_used_is_a_warning_and_stops_nothing(monkeypatch, tmp_path):
+def test_an_unusable_ledger_is_only_a_warning(monkeypatch, tmp_path):
     (tmp_path / "lecturecheck-leases").write_text("in the way")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    found = desk()
+    found = files()
     with hold(found, Demand(label="a.md", host_bytes=GIB)) as held:
         assert held.lease is None
-    assert held.warning.startswith("lectures at once do not wait for each other: ")
+    assert held.warning.startswith("concurrent lectures do not wait for each other: ")
     assert not found.is_on
 
 
-def test_a_ledger_that_is_lost_meanwhile_takes_no_lecture_with_it(monkeypatch, tmp_path):
+def test_a_lost_ledger_ends_no_lecture(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     folder = tmp_path / "lecturecheck-leases"
     with (
-        hold(desk(), Demand(label="a.md", host_bytes=GIB)) as one,
-        hold(desk(), Demand(label="b.md", host_bytes=GIB)) as two,
+        hold(files(), Demand(label="a.md", host_bytes=GIB)) as one,
+        hold(files(), Demand(label="b.md", host_bytes=GIB)) as two,
     ):
         folder.rename(tmp_path / "gone")
         folder.write_text("in the way")
-        assert (one.company, two.company) == ((), ("a.md",))
+        assert (one.concurrent_lectures, two.concurrent_lectures) == ((), ("a.md",))
 
 
 def test_a_process_of_a_lecture_is_covered_by_its_lease():
@@ -161,18 +167,18 @@ def test_a_process_of_a_lecture_is_covered_by_its_lease():
     assert not is_covered({})
 
 
-def test_of_several_cards_a_lecture_sees_those_it_was_given():
+def test_a_lecture_sees_only_the_cards_of_its_lease():
     cards = tuple(Device(index=index, name="T4", uuid=f"GPU-{index}", total_bytes=15 * GIB) for index in (0, 1))
-    both = desk(machine_capacity(MACHINE, cards))
+    both = files(machine_capacity(MACHINE, cards))
     need = Demand(label="a.md", devices=(DeviceNeed(),))
     with hold(both, need) as one, hold(both, need) as two:
         given = [held.device_variables(cards) for held in (one, two)]
     assert given == [{"CUDA_VISIBLE_DEVICES": "GPU-0"}, {"CUDA_VISIBLE_DEVICES": "GPU-1"}]
-    with hold(desk(machine_capacity(MACHINE, cards[:1])), need) as only:
+    with hold(files(machine_capacity(MACHINE, cards[:1])), need) as only:
         assert only.device_variables(cards[:1]) == {}
 
 
-def test_the_order_is_the_same_wherever_it_is_worked_out():
+def test_the_order_is_the_same_in_every_process():
     budgets = [budget("small.md", 100), None, budget("large.md", 6000, wall=60.0)]
     orders = {plan_order(budgets, CAPACITY, 2) for _ in range(3)}
     assert len(orders) == 1

@@ -30,7 +30,7 @@ def test_else_the_temporary_folder_is_used(given):
     assert default_folder({}) == expected
 
 
-def test_the_runtime_folder_of_another_user_is_passed_over(tmp_path, monkeypatch):
+def test_the_runtime_folder_of_another_user_is_ignored(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert default_folder({"XDG_RUNTIME_DIR": str(tmp_path)}).name == "lecturecheck-leases-12345"
 
@@ -65,10 +65,10 @@ def make_readable(folder):
         (make_link, "is a symbolic link"),
         (make_dangling_link, "is a symbolic link"),
         (make_file, "is not a folder"),
-        (make_readable, "is open to others (mode 0750)"),
+        (make_readable, "is accessible to other users (mode 0750)"),
     ],
 )
-def test_what_could_be_a_strangers_is_refused(folder, make, fault):
+def test_an_unsafe_folder_is_refused(folder, make, fault):
     make(folder)
     with pytest.raises(LeaseError) as caught:
         Ledger(folder, Capacity(host_bytes=1)).running()
@@ -76,26 +76,27 @@ def test_what_could_be_a_strangers_is_refused(folder, make, fault):
     assert not list(folder.parent.rglob("lock*"))
 
 
-def test_a_folder_of_someone_else_is_refused(folder, monkeypatch):
+def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
     folder.mkdir(mode=0o700)
     own = folder.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
     with pytest.raises(LeaseError) as caught:
         folder_module._check_folder(folder)
-    assert str(caught.value) == f"{folder}: belongs to user {own}, and this is user {own + 1}; {ADVICE}"
+    assert str(caught.value) == f"{folder}: belongs to user {own}, not to user {own + 1}; {ADVICE}"
 
 
 def refused_place(parent):
     found = parent.stat()
     return (
-        f"{parent}: others can replace folders there (owner {found.st_uid}, mode {stat.S_IMODE(found.st_mode):04o}); "
-        "expected a folder of yours or of root's that others cannot write to, or with the sticky bit: set "
+        f"{parent}: other users can replace folders there (owner {found.st_uid}, mode "
+        f"{stat.S_IMODE(found.st_mode):04o}); expected a folder owned by you or root that others cannot write to, or "
+        "one with the sticky bit: set "
         "XDG_RUNTIME_DIR or TMPDIR to one, or run with --lecture-no-leases"
     )
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-def test_a_place_where_others_can_swap_the_folder_is_refused(tmp_path, mode):
+def test_a_parent_where_others_can_replace_folders_is_refused(tmp_path, mode):
     parent = tmp_path / "shared"
     parent.mkdir()
     parent.chmod(mode)
@@ -105,7 +106,7 @@ def test_a_place_where_others_can_swap_the_folder_is_refused(tmp_path, mode):
     assert list(parent.iterdir()) == []
 
 
-def test_a_place_of_another_user_is_refused(tmp_path, monkeypatch):
+def test_a_parent_of_another_user_is_refused(tmp_path, monkeypatch):
     parent = tmp_path / "theirs"
     parent.mkdir()
     if os.geteuid() == 0:
@@ -116,7 +117,7 @@ def test_a_place_of_another_user_is_refused(tmp_path, monkeypatch):
     assert str(caught.value) == refused_place(parent)
 
 
-def test_a_sticky_place_for_all_is_fine(tmp_path):
+def test_a_sticky_shared_parent_is_accepted(tmp_path):
     parent = tmp_path / "tmp"
     parent.mkdir()
     parent.chmod(0o1777)
@@ -124,11 +125,11 @@ def test_a_sticky_place_for_all_is_fine(tmp_path):
     assert (parent / "leases").is_dir()
 
 
-def test_a_place_that_is_not_there_is_told(tmp_path):
+def test_a_missing_parent_is_reported(tmp_path):
     folder = tmp_path / "gone" / "leases"
     with pytest.raises(LeaseError) as caught:
         make_private_folder(folder)
     assert str(caught.value) == (
-        f"{folder}: the folder for leases cannot be made (No such file or directory); remove it, or set "
+        f"{folder}: the folder for leases cannot be created (No such file or directory); remove it, or set "
         "XDG_RUNTIME_DIR or TMPDIR to a folder of your own, or run with --lecture-no-leases"
     )

@@ -10,13 +10,13 @@ from pytest_lecturecheck.lease.admission import Demand, DeviceNeed, Holding
 from pytest_lecturecheck.lease.records import (
     UNREADABLE,
     Admission,
-    Ticket,
+    QueueEntry,
     parse_admission,
     parse_holding,
-    parse_ticket,
+    parse_queue_entry,
     render_admission,
     render_holding,
-    render_ticket,
+    render_queue_entry,
     shown_label,
 )
 
@@ -47,8 +47,8 @@ HOLDINGS = st.builds(Holding, demand=DEMANDS, pid=COUNTS, started=LABELS)
 @given(HOLDINGS, COUNTS, COUNTS)
 def test_what_is_written_is_read_back(holding, first, second):
     assert parse_holding(render_holding(holding)) == holding
-    ticket = Ticket(demand=holding.demand, place=first, arrival=second)
-    assert parse_ticket(render_ticket(ticket)) == ticket
+    ticket = QueueEntry(demand=holding.demand, position=first, arrival=second)
+    assert parse_queue_entry(render_queue_entry(ticket)) == ticket
     admission = Admission(number=first, lease="ab", holding=holding, beside=("c", "d"))
     assert parse_admission(render_admission(admission)) == admission
     assert render_admission(admission).isascii()
@@ -76,18 +76,18 @@ def test_names_of_other_sessions_are_harmless_and_short(label):
         ("x" * 130, "x" * 58 + "..." + "x" * 58),
     ],
 )
-def test_the_name_of_another_session_tells_no_folders_outside(label, shown):
+def test_names_of_other_sessions_reveal_no_folders(label, shown):
     holding = Holding(demand=Demand(label=label))
     assert parse_holding(render_holding(holding)).demand.label == shown
 
 
 @settings(deadline=None)
 @given(HOLDINGS, st.data())
-def test_what_was_cut_short_is_not_read(holding, data):
+def test_truncated_text_is_not_read(holding, data):
     text = render_admission(Admission(number=1, lease="ab", holding=holding))
     part = text[: data.draw(st.integers(0, len(text) - 1))]
     assert parse_holding(part) == UNREADABLE
-    assert parse_ticket(part) is None
+    assert parse_queue_entry(part) is None
     assert parse_admission(part) is None
 
 
@@ -107,5 +107,5 @@ def test_what_was_cut_short_is_not_read(holding, data):
 )
 def test_what_is_no_record_is_not_read(text):
     assert parse_holding(text) == UNREADABLE
-    assert parse_ticket(text) is None
+    assert parse_queue_entry(text) is None
     assert parse_admission(text) is None

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from pytest_lecturecheck.errors import LeaseError
-from pytest_lecturecheck.lease import ledger_files as desk_module
+from pytest_lecturecheck.lease import ledger_files as ledger_files_module
 from pytest_lecturecheck.lease.admission import (
     PATIENCE,
     Capacity,
@@ -22,8 +22,8 @@ from pytest_lecturecheck.lease.admission import (
     Waits,
 )
 from pytest_lecturecheck.lease.ledger import Lease, Ledger
-from pytest_lecturecheck.lease.ledger_files import open_desk
-from pytest_lecturecheck.lease.records import UNREADABLE, Ticket
+from pytest_lecturecheck.lease.ledger_files import open_ledger_files
+from pytest_lecturecheck.lease.records import UNREADABLE, QueueEntry
 
 ALL = Demand(label="all.md", host_bytes=100)
 HALF = Demand(label="half.md", host_bytes=50)
@@ -38,7 +38,7 @@ def files(folder, kind):
     return sorted(path.name for path in folder.glob(f"{kind}-*.json"))
 
 
-def test_a_lease_is_had_at_once_where_it_fits_and_ends_with_its_release(ledger, folder):
+def test_a_fitting_lease_is_granted_until_its_release(ledger, folder):
     lease = ledger.try_acquire(HALF)
     assert labels(ledger.running()) == ["half.md"]
     lease.release()
@@ -69,18 +69,16 @@ def test_what_is_written_names_no_user_and_no_machine(ledger, folder):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_the_descriptor_is_for_those_who_are_given_it(ledger):
+def test_only_chosen_children_inherit_the_descriptor(ledger):
     with ledger.try_acquire(HALF) as lease:
         assert not os.get_inheritable(lease.fileno())
-    with pytest.raises(ValueError, match=r"the lease of 'half\.md' was released; its descriptor cannot be handed on"):
+    with pytest.raises(ValueError, match=r"the lease of 'half\.md' was released; its descriptor cannot be passed on"):
         lease.fileno()
 
 
 @pytest.mark.parametrize("ask", [Ledger.try_acquire, Ledger.acquire])
-def test_what_never_fits_is_told_at_once(ledger, folder, ask):
-    assert ask(ledger, Demand(core_count=9)) == NeverFits(
-        reason="needs 9 cores, and all runs together may take 8 cores"
-    )
+def test_a_demand_that_never_fits_is_reported_at_once(ledger, folder, ask):
+    assert ask(ledger, Demand(core_count=9)) == NeverFits(reason="needs 9 cores, and all runs together may use 8 cores")
     assert files(folder, "ticket") == []
 
 
@@ -92,7 +90,7 @@ def test_each_session_judges_by_its_own_capacity(ledger, folder):
         assert len(roomy.running()) == 2
 
 
-def test_who_waits_is_told_why_and_gets_in(ledger):
+def test_a_waiter_gets_a_reason_and_then_a_lease(ledger):
     first = ledger.try_acquire(HALF)
     told = []
 
@@ -107,7 +105,7 @@ def test_who_waits_is_told_why_and_gets_in(ledger):
     lease.release()
 
 
-def test_who_stops_waiting_leaves_the_queue(ledger, folder):
+def test_a_waiter_that_stops_leaves_the_queue(ledger, folder):
     told = []
     with ledger.try_acquire(ALL):
         assert ledger.acquire(SMALL, on_wait=told.append, should_stop=lambda: bool(told)) is None
@@ -125,7 +123,7 @@ def test_an_interrupted_waiter_leaves_the_queue(ledger, folder):
     assert files(folder, "ticket") == []
 
 
-def test_a_large_one_gets_in_under_a_stream_of_small_ones(folder, capacity):
+def test_a_large_demand_is_admitted_under_many_small_ones(folder, capacity):
     has_ended, arrivals = threading.Event(), []
 
     def stream():
@@ -156,18 +154,18 @@ def test_a_large_one_gets_in_under_a_stream_of_small_ones(folder, capacity):
             thread.join()
 
 
-def test_what_ran_beside_is_known_at_the_end(ledger):
+def test_concurrent_lectures_are_known_at_the_end(ledger):
     before = ledger.try_acquire(Demand(label="before.md", host_bytes=10))
     lease = ledger.try_acquire(Demand(label="this.md", host_bytes=10))
     before.release()
     ledger.try_acquire(Demand(label="short.md", host_bytes=10)).release()
     with ledger.try_acquire(Demand(label="lasting.md", host_bytes=10)):
-        assert labels(ledger.company(lease)) == ["before.md", "short.md", "lasting.md"]
+        assert labels(ledger.concurrent_holdings(lease)) == ["before.md", "short.md", "lasting.md"]
         lease.release()
-        assert labels(ledger.company(lease)) == ["before.md", "short.md", "lasting.md"]
+        assert labels(ledger.concurrent_holdings(lease)) == ["before.md", "short.md", "lasting.md"]
 
 
-def test_a_removed_folder_is_made_again_and_own_leases_still_count(ledger, folder, capacity):
+def test_own_leases_survive_a_removed_folder(ledger, folder, capacity):
     held = ledger.try_acquire(ALL)
     shutil.rmtree(folder)
     assert isinstance(ledger.try_acquire(SMALL), Waits)
@@ -178,7 +176,7 @@ def test_a_removed_folder_is_made_again_and_own_leases_still_count(ledger, folde
     assert ledger.running() == ()
 
 
-def test_a_waiter_whose_folder_was_removed_keeps_its_place(ledger, folder):
+def test_a_waiter_keeps_its_position_if_the_folder_is_removed(ledger, folder):
     held = ledger.try_acquire(ALL)
     seen = []
 
@@ -197,7 +195,7 @@ def test_a_waiter_whose_folder_was_removed_keeps_its_place(ledger, folder):
     lease.release()
 
 
-def test_a_lease_that_cannot_be_read_holds_all_while_it_lives(ledger, folder):
+def test_an_unreadable_live_lease_blocks_everything(ledger, folder):
     ledger.try_acquire(SMALL).release()
     path = folder / "lease-0123456789abcdef.json"
     path.write_text('{"schema": 1, "pid": 3, "dem', encoding="utf-8")
@@ -205,14 +203,14 @@ def test_a_lease_that_cannot_be_read_holds_all_while_it_lives(ledger, folder):
         fcntl.flock(stream, fcntl.LOCK_EX)
         assert ledger.try_acquire(SMALL) == Waits(
             reason="waits for '(a lease that cannot be read)', which runs alone",
-            scarce=Scarce.SOLITUDE,
+            scarce=Scarce.EXCLUSIVITY,
             running_count=1,
         )
     ledger.try_acquire(SMALL).release()
     assert not path.exists()
 
 
-def test_a_ticket_that_cannot_be_read_holds_up_nobody(ledger, folder):
+def test_an_unreadable_queue_entry_delays_nobody(ledger, folder):
     ledger.try_acquire(SMALL).release()
     path = folder / "ticket-0123456789abcdef.json"
     path.write_text("[]", encoding="utf-8")
@@ -222,10 +220,10 @@ def test_a_ticket_that_cannot_be_read_holds_up_nobody(ledger, folder):
         assert path.exists()
 
 
-def test_a_lease_that_its_lecture_made_huge_is_not_read_whole(ledger, folder):
-    with ledger.try_acquire(SMALL) as lease, open_desk(folder, {}) as desk:
+def test_a_huge_lease_is_not_read_whole(ledger, folder):
+    with ledger.try_acquire(SMALL) as lease, open_ledger_files(folder, {}) as files:
         os.truncate(lease.fileno(), 1 << 40)
-        (found,) = desk.leases().values()
+        (found,) = files.leases().values()
     assert found == UNREADABLE
 
 
@@ -234,10 +232,10 @@ def test_a_pipe_in_place_of_the_journal_is_not_waited_for(ledger, folder):
         (folder / "journal.jsonl").unlink()
         os.mkfifo(folder / "journal.jsonl")
         with pytest.raises(LeaseError, match=r"ledger of leases cannot be used \(Illegal seek\)"):
-            ledger.company(lease)
+            ledger.concurrent_holdings(lease)
 
 
-def test_other_files_in_the_folder_are_let_alone(ledger, folder):
+def test_other_files_in_the_folder_are_ignored(ledger, folder):
     ledger.try_acquire(SMALL).release()
     for name in ("lease-1.json", "lease-0123456789abcdef.json.txt", "notes"):
         (folder / name).write_text("", encoding="utf-8")
@@ -246,30 +244,30 @@ def test_other_files_in_the_folder_are_let_alone(ledger, folder):
 
 
 @pytest.mark.parametrize("tail", ['{"schema": 1, "numb', '{"schema": 1, "numb\n', "\n\n", "\xff\n"])
-def test_numbers_go_on_after_a_line_that_was_cut_short(ledger, folder, tail):
+def test_numbers_continue_after_a_truncated_line(ledger, folder, tail):
     ledger.try_acquire(SMALL).release()
     with (folder / "journal.jsonl").open("a", encoding="latin-1") as stream:
         stream.write(tail)
     with ledger.try_acquire(SMALL) as lease, ledger.try_acquire(HALF):
         assert lease.number == 2
-        assert labels(ledger.company(lease)) == ["half.md"]
+        assert labels(ledger.concurrent_holdings(lease)) == ["half.md"]
 
 
 def test_the_journal_stays_small(ledger, folder, monkeypatch):
-    monkeypatch.setattr(desk_module, "_JOURNAL_BYTES", 2000)
+    monkeypatch.setattr(ledger_files_module, "_JOURNAL_BYTES", 2000)
     for number in range(1, 60):
         with ledger.try_acquire(SMALL) as lease:
             assert lease.number == number
         assert (folder / "journal.jsonl").stat().st_size < 2500
-    with open_desk(folder, {}) as desk:
-        numbers = [item.number for item in desk.admissions()]
+    with open_ledger_files(folder, {}) as ledger_files:
+        numbers = [item.number for item in ledger_files.admissions()]
     assert numbers == list(range(numbers[0], 60))
     assert len(numbers) >= 5
 
 
-def test_a_waiter_is_firm_where_the_journal_began_anew(ledger, folder):
-    with ledger.try_acquire(SMALL), open_desk(folder, {}) as desk:
-        _, descriptor = desk.add_ticket(Ticket(demand=ALL, place=1, arrival=1000))
+def test_a_waiter_is_firm_if_the_journal_was_lost(ledger, folder):
+    with ledger.try_acquire(SMALL), open_ledger_files(folder, {}) as files:
+        _, descriptor = files.add_queue_entry(QueueEntry(demand=ALL, position=1, arrival=1000))
     held = ledger.try_acquire(SMALL)
     try:
         assert isinstance(held, Waits)
@@ -287,15 +285,15 @@ def test_files_that_are_links_are_not_followed(ledger, folder, tmp_path):
     with pytest.raises(LeaseError) as caught:
         ledger.try_acquire(SMALL)
     assert str(caught.value) == (
-        f"{folder}: the ledger of leases cannot be used (Too many levels of symbolic links); free its disk or set "
-        "XDG_RUNTIME_DIR or TMPDIR to another local folder, or run with --lecture-no-leases"
+        f"{folder}: the ledger of leases cannot be used (Too many levels of symbolic links). Free space on its "
+        "disk, set XDG_RUNTIME_DIR or TMPDIR to another local folder, or run with --lecture-no-leases"
     )
     assert victim.read_text(encoding="utf-8") == "precious"
 
 
-def test_a_stale_lease_of_a_dead_process_is_cleared_away(ledger, folder):
-    with open_desk(folder, {}) as desk:
-        _, descriptor, _ = desk.add_lease(Holding(demand=ALL, pid=os.getpid()), ())
+def test_the_lease_of_a_dead_process_is_removed(ledger, folder):
+    with open_ledger_files(folder, {}) as ledger_files:
+        _, descriptor, _ = ledger_files.add_lease(Holding(demand=ALL, pid=os.getpid()), ())
     assert labels(ledger.running()) == ["all.md"]
     os.close(descriptor)
     assert ledger.running() == ()

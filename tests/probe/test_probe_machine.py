@@ -69,7 +69,7 @@ def test_unlimited_container():
     assert machine.usable_memory_bytes == RAM
 
 
-def test_limit_of_the_mount_itself_where_the_path_is_the_hosts(tree):
+def test_limit_of_the_mount_if_the_path_is_the_hosts(tree):
     write(
         tree,
         proc__self__cgroup="5:memory:/docker/abc\n0::/\n",
@@ -181,7 +181,7 @@ def test_available_memory_of_an_unlimited_machine(tree):
     assert read_linux_available_memory(tree) == 60000000 * 1024
 
 
-def test_available_memory_in_a_container_counts_cache_as_free(tree):
+def test_available_memory_counts_cache_as_free(tree):
     write(
         tree,
         proc__self__cgroup="0::/box\n",
@@ -233,7 +233,7 @@ def test_a_real_ulimit_is_seen():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit exists on Linux only")
-def test_the_ulimit_of_a_process_counts_also_above_the_machines_memory():
+def test_a_ulimit_above_the_machines_memory_counts():
     code = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 46, 1 << 46)); print(1, flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()

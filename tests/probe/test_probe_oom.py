@@ -1,34 +1,24 @@
 import itertools
-import os
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recorded_trees import write_tree
 
 from pytest_lecturecheck.model.evidence import OomKill, OomScope
 from pytest_lecturecheck.probe.oom import (
     OomCounter,
     compare_oom_counters,
     read_group_counter,
-    read_kernel_log,
-    read_load_average,
     read_oom_counters,
 )
 from pytest_lecturecheck.units import GIB, MIB
 
 RECORDED = Path(__file__).parents[1] / "cases" / "C10-oom-evidence"
 V1_UNLIMITED = "9223372036854771712\n"
-
-
-def write(root, texts):
-    for name, text in texts.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
 
 
 def events(oom, oom_kill):
@@ -42,7 +32,7 @@ def control(oom_kill):
 def change(root, texts, *, cap_folder=None):
     """Read, write, read again, compare."""
     before = read_oom_counters(root, cap_folder=cap_folder)
-    write(root, texts)
+    write_tree(root, texts)
     return compare_oom_counters(before, read_oom_counters(root, cap_folder=cap_folder))
 
 
@@ -102,7 +92,7 @@ def test_an_old_count_is_no_evidence(name, moment):
     ],
 )
 def test_a_folder_that_counts_no_kills(tmp_path, texts):
-    write(tmp_path, texts)
+    write_tree(tmp_path, texts)
     assert read_group_counter(tmp_path) is None
 
 
@@ -115,7 +105,7 @@ def v2(tmp_path):
     texts = {"proc/self/cgroup": "0::/box/job\n", "proc/vmstat": "nr_free_pages 5\noom_kill 40\n"}
     for folder, limit in ((group, "max\n"), ("sys/fs/cgroup/box", f"{4 * GIB}\n")):
         texts |= {f"{folder}/memory.events": events(2, 7), f"{folder}/memory.max": limit}
-    write(tmp_path, texts)
+    write_tree(tmp_path, texts)
     return tmp_path
 
 
@@ -132,19 +122,19 @@ def test_v2_limit_of_an_ancestor(v2):
     assert kills == (OomKill(scope=OomScope.CONTAINER, before=7, after=8, limit_bytes=4 * GIB, where=where),)
 
 
-def test_v2_kill_of_another_group_below_the_same_ancestor_is_not_ours(v2):
+def test_v2_kill_of_a_sibling_group_is_not_ours(v2):
     assert change(v2, {"sys/fs/cgroup/box/memory.events": events(3, 8), "proc/vmstat": "oom_kill 41\n"}) == ()
 
 
-def test_v2_kill_in_a_group_below_our_own_is_not_ours_where_the_system_tells(v2):
+def test_v2_kill_in_a_group_below_is_not_ours(v2):
     own = "sys/fs/cgroup/box/job/memory.events"
-    write(v2, {f"{own}.local": events(0, 0)})
+    write_tree(v2, {f"{own}.local": events(0, 0)})
     assert change(v2, {own: events(3, 8)}) == ()
 
 
-def test_v2_own_counter_is_shown_where_the_system_tells(v2):
+def test_v2_own_counter_is_used_if_reported(v2):
     own = "sys/fs/cgroup/box/job"
-    write(v2, {f"{own}/memory.events.local": events(0, 0), f"{own}/memory.max": f"{GIB}\n"})
+    write_tree(v2, {f"{own}/memory.events.local": events(0, 0), f"{own}/memory.max": f"{GIB}\n"})
     kills = change(v2, {f"{own}/memory.events": events(3, 8), f"{own}/memory.events.local": events(1, 1)})
     where = "cgroup v2 /box/job memory.events.local oom_kill"
     assert kills == (OomKill(scope=OomScope.CONTAINER, before=0, after=1, limit_bytes=GIB, where=where),)
@@ -165,7 +155,7 @@ def test_v2_without_any_limit_that_was_reached(v2):
 
 def test_v2_group_whose_path_is_the_hosts(tmp_path):
     folder = "sys/fs/cgroup"
-    write(
+    write_tree(
         tmp_path,
         {
             "proc/self/cgroup": "0::/docker/0123\n",
@@ -190,8 +180,8 @@ def test_v2_slurm(tmp_path, limited, name):
     task = "/system.slice/slurmstepd.scope/job_42/step_batch/user/task_0"
     chain = [task, *(str(parent) for parent in Path(task).parents)][:-1]
     file = "sys/fs/cgroup{}/memory.events"
-    write(tmp_path, {"proc/self/cgroup": f"0::{task}\n"} | {file.format(group): events(0, 0) for group in chain})
-    write(tmp_path, {f"sys/fs/cgroup{limited}/memory.max": f"{8 * GIB}\n"})
+    write_tree(tmp_path, {"proc/self/cgroup": f"0::{task}\n"} | {file.format(group): events(0, 0) for group in chain})
+    write_tree(tmp_path, {f"sys/fs/cgroup{limited}/memory.max": f"{8 * GIB}\n"})
     is_above = [limited.startswith(group) for group in chain]
     (kill,) = change(
         tmp_path, {file.format(group): events(int(above), 1) for group, above in zip(chain, is_above, strict=True)}
@@ -203,8 +193,8 @@ def test_v2_slurm(tmp_path, limited, name):
 @pytest.mark.parametrize("group", ["/box/job7", "/jobs/step", "/myslurm", "/user.slice/user-1000.slice"])
 def test_groups_that_only_sound_like_slurms(tmp_path, group):
     folder = f"sys/fs/cgroup{group}"
-    write(tmp_path, {"proc/self/cgroup": f"0::{group}\n", f"{folder}/memory.events": events(0, 0)})
-    write(tmp_path, {f"{folder}/memory.max": "4096\n"})
+    write_tree(tmp_path, {"proc/self/cgroup": f"0::{group}\n", f"{folder}/memory.events": events(0, 0)})
+    write_tree(tmp_path, {f"{folder}/memory.max": "4096\n"})
     (kill,) = change(tmp_path, {f"{folder}/memory.events": events(1, 1)})
     assert kill.scope is OomScope.CONTAINER
 
@@ -216,7 +206,7 @@ def test_groups_that_only_sound_like_slurms(tmp_path, group):
 def test_v1_limit_of_an_ancestor(tmp_path, hybrid):
     text = "5:cpu,cpuacct:/\n4:memory:/a/b\n" + ("0::/x\n" if hybrid else "")
     folder = "sys/fs/cgroup/memory/a"
-    write(
+    write_tree(
         tmp_path,
         {
             "proc/self/cgroup": text,
@@ -230,7 +220,7 @@ def test_v1_limit_of_an_ancestor(tmp_path, hybrid):
         },
     )
     if hybrid:
-        write(tmp_path, {"sys/fs/cgroup/unified/x/cgroup.procs": "1\n"})
+        write_tree(tmp_path, {"sys/fs/cgroup/unified/x/cgroup.procs": "1\n"})
     kills = change(
         tmp_path,
         {
@@ -245,7 +235,7 @@ def test_v1_limit_of_an_ancestor(tmp_path, hybrid):
 
 def test_v1_limit_on_memory_with_swap(tmp_path):
     folder = "sys/fs/cgroup/memory/slurm/uid_1000/job_7"
-    write(
+    write_tree(
         tmp_path,
         {
             "proc/self/cgroup": "4:memory:/slurm/uid_1000/job_7\n",
@@ -260,9 +250,9 @@ def test_v1_limit_on_memory_with_swap(tmp_path):
     assert kills == (OomKill(scope=OomScope.SCHEDULER, before=4, after=5, limit_bytes=2 * GIB, where=where),)
 
 
-def test_v1_without_a_limit_is_a_kill_from_further_out(tmp_path):
+def test_v1_without_a_limit_is_an_outer_kill(tmp_path):
     folder = "sys/fs/cgroup/memory/a"
-    write(
+    write_tree(
         tmp_path,
         {
             "proc/self/cgroup": "4:memory:/a\n",
@@ -277,8 +267,8 @@ def test_v1_without_a_limit_is_a_kill_from_further_out(tmp_path):
 
 def test_v2_in_a_hybrid_tree(tmp_path):
     folder = "sys/fs/cgroup/unified/x"
-    write(tmp_path, {"proc/self/cgroup": "3:cpu:/\n0::/x\n", f"{folder}/memory.events": events(0, 0)})
-    write(tmp_path, {f"{folder}/memory.max": f"{GIB}\n"})
+    write_tree(tmp_path, {"proc/self/cgroup": "3:cpu:/\n0::/x\n", f"{folder}/memory.events": events(0, 0)})
+    write_tree(tmp_path, {f"{folder}/memory.max": f"{GIB}\n"})
     where = "cgroup v2 /x memory.events oom_kill"
     assert change(tmp_path, {f"{folder}/memory.events": events(1, 1)}) == (
         OomKill(scope=OomScope.CONTAINER, before=0, after=1, limit_bytes=GIB, where=where),
@@ -291,7 +281,7 @@ def test_v2_in_a_hybrid_tree(tmp_path):
 @pytest.fixture
 def capped(v2):
     folder = v2 / "sys/fs/cgroup/box/job/lecture-1"
-    write(folder, {"memory.events": events(0, 0), "memory.max": f"{GIB}\n"})
+    write_tree(folder, {"memory.events": events(0, 0), "memory.max": f"{GIB}\n"})
     return folder
 
 
@@ -327,12 +317,12 @@ def test_the_kill_of_another_run_is_not_ours(v2, capped):
     assert change(v2, {"sys/fs/cgroup/box/job/memory.events": events(3, 8)}, cap_folder=capped) == ()
 
 
-def test_a_group_that_went_with_its_processes_is_judged_by_the_next_one(v2, capped):
+def test_a_removed_group_is_judged_by_the_next_one(v2, capped):
     before = read_oom_counters(v2, cap_folder=capped)
     shutil.rmtree(capped)
     after = read_oom_counters(v2, cap_folder=capped)
     assert compare_oom_counters(before, after) == ()
-    write(v2, {"sys/fs/cgroup/box/job/memory.events": events(3, 8)})
+    write_tree(v2, {"sys/fs/cgroup/box/job/memory.events": events(3, 8)})
     after = read_oom_counters(v2, cap_folder=capped)
     where = "cgroup v2 /box/job memory.events oom_kill; the limit is that of cgroup v2 /box/job/lecture-1"
     assert compare_oom_counters(before, after) == (
@@ -340,11 +330,11 @@ def test_a_group_that_went_with_its_processes_is_judged_by_the_next_one(v2, capp
     )
 
 
-def test_a_cap_outside_the_recorded_mount_stands_for_itself(tmp_path):
+def test_a_cap_outside_the_mount_has_its_own_name(tmp_path):
     folder = tmp_path / "elsewhere" / "cap7"
-    write(folder, {"memory.events": events(0, 0), "memory.max": "4096\n"})
+    write_tree(folder, {"memory.events": events(0, 0), "memory.max": "4096\n"})
     root = tmp_path / "root"
-    write(root, {"proc/vmstat": "oom_kill 1\n"})
+    write_tree(root, {"proc/vmstat": "oom_kill 1\n"})
     assert [item.where for item in read_oom_counters(root, cap_folder=folder)] == [
         "cgroup v2 cap7 memory.events",
         "/proc/vmstat",
@@ -354,8 +344,8 @@ def test_a_cap_outside_the_recorded_mount_stands_for_itself(tmp_path):
 # The machine
 
 
-def test_the_machines_counter_counts_where_no_group_does(tmp_path):
-    write(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/vmstat": "oom_kill 4\n"})
+def test_the_machines_counter_is_used_without_groups(tmp_path):
+    write_tree(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/vmstat": "oom_kill 4\n"})
     assert change(tmp_path, {"proc/vmstat": "oom_kill 6\n"}) == (
         OomKill(scope=OomScope.MACHINE, before=4, after=6, where="/proc/vmstat oom_kill"),
     )
@@ -382,7 +372,7 @@ def test_nothing_is_read_from_nothing(tmp_path):
         (None, None, OomScope.OUTER),
     ],
 )
-def test_a_group_that_came_up_to_its_limit_tells_where_refusals_are_not_counted(early, late, scope):
+def test_a_group_that_reached_its_limit_counts_as_limiting(early, late, scope):
     """As on Linux 6.18, where memory.failcnt of version 1 stays at 0."""
     before, after = (
         OomCounter(
@@ -412,7 +402,7 @@ COUNTERS = st.builds(
 
 
 @given(st.lists(st.tuples(COUNTERS, COUNTERS), max_size=3), st.tuples(COUNTS, COUNTS))
-def test_a_kill_is_told_at_most_once_and_only_where_a_counter_rose(pairs, vmstat):
+def test_at_most_one_kill_and_only_if_a_counter_rose(pairs, vmstat):
     names = [f"group {number}" for number in range(len(pairs))]
     before, after = (
         [
@@ -428,115 +418,8 @@ def test_a_kill_is_told_at_most_once_and_only_where_a_counter_rose(pairs, vmstat
     assert compare_oom_counters(before, before) == ()
 
 
-# The kernel's log
-
-LOG = """\
-6,100,5000000,-;Linux version 6.1
-3,101,7000000000,-;Memory cgroup out of memory: Killed process 4321 (python) total-vm:9000kB, anon-rss:8000kB
- SUBSYSTEM=memory
-6,102,7000000001,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/a,task_memcg=/a,task=python,pid=4321,uid=0
-3,103,7000000002,-;Out of memory: Killed process 43210 (python) total-vm:1kB
-3,104,7000000003,-;Out of memory (oom_kill_allocating_task): Killed process 77 (a b), UID 0, total-vm:1kB
-12,105,7000000004,-;Out of memory: Killed process 77 (written by a user) total-vm:1kB
-6,106,7000000005,-;oom_reaper: reaped process 4321 (python), now anon-rss:0kB
-4,107,7000000006,-;x: Killed process 77 (quoted) total-vm:1kB
-not a record
-"""
-OF_4321 = (
-    "Memory cgroup out of memory: Killed process 4321 (python) total-vm:9000kB, anon-rss:8000kB",
-    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/a,task_memcg=/a,task=python,pid=4321,uid=0",
-)
-OF_77 = ("Out of memory (oom_kill_allocating_task): Killed process 77 (a b), UID 0, total-vm:1kB",)
-
-
-@pytest.fixture
-def log(tmp_path):
-    write(tmp_path, {"dev/kmsg": LOG})
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("pids", "lines"),
-    [([4321], OF_4321), ([77, 5], OF_77), ([77, 4321], (*OF_4321, *OF_77)), ([7, 432], ()), ([], ())],
-)
-def test_the_log_tells_of_the_processes_asked_for(log, pids, lines):
-    assert read_kernel_log(pids, log) == lines
-
-
-def test_lines_from_before_the_run_are_about_other_processes(log):
-    assert read_kernel_log([4321], log, since_seconds=7100.0) == OF_4321
-    assert read_kernel_log([4321], log, since_seconds=7301.0) == ()
-
-
-def test_the_log_is_bounded(tmp_path):
-    line = "3,1,1,-;Out of memory: Killed process 5 (x) number:{}\n"
-    write(tmp_path, {"dev/kmsg": "".join(line.format(number) for number in range(40)) + "3,1,1,-;" + "x" * 100_000})
-    lines = read_kernel_log([5], tmp_path)
-    assert lines == tuple(f"Out of memory: Killed process 5 (x) number:{number}" for number in range(30, 40))
-
-
-def test_no_log_gives_no_lines(tmp_path):
-    assert read_kernel_log([1], tmp_path) == ()
-    (tmp_path / "dev" / "kmsg").mkdir(parents=True)
-    assert read_kernel_log([1], tmp_path) == ()
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of POSIX systems")
-def test_a_log_that_gives_nothing_is_not_waited_for(tmp_path):
-    (tmp_path / "dev").mkdir()
-    os.mkfifo(tmp_path / "dev" / "kmsg")
-    writer = os.open(tmp_path / "dev" / "kmsg", os.O_RDWR)
-    try:
-        assert read_kernel_log([1], tmp_path) == ()
-    finally:
-        os.close(writer)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="links take privileges on Windows")
-@pytest.mark.parametrize(("namespace", "lines"), [("pid:[4026531836]", OF_4321), ("pid:[4026532222]", ())])
-def test_process_numbers_of_an_inner_namespace_are_not_those_of_the_log(log, namespace, lines):
-    (log / "proc/self/ns").mkdir(parents=True)
-    (log / "proc/self/ns/pid").symlink_to(namespace)
-    assert read_kernel_log([4321], log) == lines
-
-
-# Load
-
-STAT = "cpu  1 2 3\n" + "".join(f"cpu{number} 1 2 3\n" for number in range(4)) + "intr 5\ncpux 1\n"
-
-
-@pytest.mark.parametrize(
-    ("loadavg", "core_count", "load"),
-    [
-        ("8.25 4.48 4.03 6/171 3993\n", None, 8.25),
-        ("8.25 4.48 4.03 6/171 3993\n", 4, 8.25),
-        ("8.25 4.48 4.03 6/171 3993\n", 2, None),
-        ("0.00 0.01 0.05 1/80 12\n", 4, 0.0),
-        ("", 4, None),
-        ("many\n", 4, None),
-    ],
-)
-def test_load_average(tmp_path, loadavg, core_count, load):
-    write(tmp_path, {"proc/loadavg": loadavg, "proc/stat": STAT})
-    assert read_load_average(tmp_path, core_count=core_count) == load
-
-
-def test_load_average_that_cannot_be_read(tmp_path):
-    assert read_load_average(tmp_path) is None
-
-
-# This machine
-
-
-def test_this_machine():
+def test_counters_of_this_machine():
     counters = read_oom_counters()
     assert len({item.where for item in counters}) == len(counters)
     assert all(item.kill_count >= 0 for item in counters)
     assert all(early.scope is not OomScope.MACHINE for early, _ in itertools.pairwise(counters))
-    assert read_kernel_log([2**30]) == ()
-    load = read_load_average()
-    if sys.platform == "win32":
-        assert load is None
-    else:
-        assert load is not None
-        assert load >= 0

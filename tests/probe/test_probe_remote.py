@@ -6,7 +6,7 @@ from pytest_lecturecheck.model.metric import Measurement, Metric, Unavailable
 from pytest_lecturecheck.probe.remote import RemoteProbe
 
 
-def test_times_are_had_and_memory_is_not():
+def test_wall_time_is_measured_and_memory_is_not():
     probe = RemoteProbe()
     walls = []
     for _ in range(2):

@@ -39,7 +39,7 @@ def test_a_mac(mac):
     )
 
 
-def test_a_mac_whose_library_tells_nothing(mac):
+def test_a_mac_whose_library_reports_nothing(mac):
     for system in (mac.system, "it cannot be loaded"):
         facts = read_darwin_facts(system, FakeMachinery())
         assert facts.cpu == platform.processor() or facts.cpu == f"unnamed {platform.machine()} processor"

@@ -15,7 +15,7 @@ from pathlib import Path
 from pytest_lecturecheck.errors import LeaseError
 from pytest_lecturecheck.lease.admission import Capacity, Demand, Holding, NeverFits, Waits
 from pytest_lecturecheck.lease.ledger import Ledger
-from pytest_lecturecheck.lease.ledger_files import open_desk
+from pytest_lecturecheck.lease.ledger_files import open_ledger_files
 
 
 def say(**values):
@@ -68,8 +68,8 @@ class Client:
 
     def do_stick(self):
         """Stay inside the critical section with half a lease written."""
-        with open_desk(self.folder, {}) as desk:
-            desk.add_lease(Holding(demand=Demand(host_bytes=self.capacity.host_bytes)), ())
+        with open_ledger_files(self.folder, {}) as files:
+            files.add_lease(Holding(demand=Demand(host_bytes=self.capacity.host_bytes)), ())
             say(answer="stuck")
             time.sleep(600)
 

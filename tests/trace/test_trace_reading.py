@@ -46,7 +46,7 @@ def test_any_objects_come_back(tmp_path_factory, events):
     assert list(read_events(path)) == events
 
 
-def test_a_cell_gets_its_figures_and_a_copy_for_perfetto(tmp_path):
+def test_a_cell_gets_a_summary_and_a_perfetto_copy(tmp_path):
     write(tmp_path / NAME, LAUNCH_BOUND_GPU)
     figures = read_cell(tmp_path, 0.02)
     assert (figures.trace, figures.cell_seconds) == ("perfetto.json.gz", 0.02)
@@ -96,9 +96,9 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         (b"{}", "no list 'traceEvents' was found; expected Chrome trace events"),
         (b"[1, 2]", "no list 'traceEvents' was found; expected Chrome trace events"),
         (b'{"traceEvents":{}}', "no list 'traceEvents' was found; expected Chrome trace events"),
-        (HEAD + b'{"ph":"X"},', "malformed or cut off in its list of events, near ','"),
-        (HEAD + b'{"ph":"X"},{"ph":', "malformed or cut off in its list of events, near ',{\"ph\":'"),
-        (HEAD + b'{"ph" "X"}]}', 'malformed or cut off in its list of events, near \'{"ph" "X"}]}\''),
+        (HEAD + b'{"ph":"X"},', "malformed or truncated list of events, near ','"),
+        (HEAD + b'{"ph":"X"},{"ph":', "malformed or truncated list of events, near ',{\"ph\":'"),
+        (HEAD + b'{"ph" "X"}]}', 'malformed or truncated list of events, near \'{"ph" "X"}]}\''),
         (HEAD + b"7]}", "found int among the events; expected objects"),
         (HEAD + b'"text"]}', "found str among the events; expected objects"),
     ],
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_trace(tmp_path, data, message):
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000 + "]" * 100_000])
 def test_an_event_made_to_break_readers(tmp_path, value):
     path = packed(tmp_path, HEAD + f'{{"ts":{value}}}]}}'.encode())
-    assert fault(path).startswith("x.trace.json.gz: an event that no profiler writes: ")
+    assert fault(path).startswith("x.trace.json.gz: found an event that no profiler writes: ")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_number_out_of_range(tmp_path, value, shown):
 
 def test_one_event_without_an_end(tmp_path):
     path = packed(tmp_path, HEAD + b'{"name":"' + b"x" * (3 << 20) + b'"}]}')
-    assert fault(path).startswith('x.trace.json.gz: malformed or cut off in its list of events, near \'{"name":"xxx')
+    assert fault(path).startswith('x.trace.json.gz: malformed or truncated list of events, near \'{"name":"xxx')
 
 
 def test_a_head_without_an_end(tmp_path):
@@ -137,7 +137,7 @@ def test_a_head_without_an_end(tmp_path):
 def test_a_file_that_unpacks_to_more_than_a_trace(tmp_path):
     path = packed(tmp_path, HEAD + b"{}," * (1 << 20) + b"{}]}")
     assert fault(path, most_bytes=1 << 21) == (
-        "x.trace.json.gz: larger than 2,097,152 bytes unpacked; trace a cell that does less"
+        "x.trace.json.gz: larger than 2,097,152 bytes uncompressed; trace a cell that does less"
     )
 
 

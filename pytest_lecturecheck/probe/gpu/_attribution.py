@@ -1,9 +1,9 @@
 """
-What of a device's memory is a run's: by its processes where NVML's numbers are ours, else bounded by the rise. Pure.
+Divide a device's memory between a run and others. Pure.
 
-In a container NVML may list the numbers of the host, list nobody, or list everybody with 0 bytes. So a run whose
-processes never show has used nothing only where NVML's numbers are known to be those of this PID namespace; elsewhere
-all that is known is that it cannot have used more than the device rose by.
+The run's share is that of its processes where NVML's process ids are those of this PID namespace. In a container NVML
+may list process ids of the host, no process, or all processes with 0 bytes. A run whose processes are never listed has
+used nothing only if the namespace is known to be the same. Otherwise the device's rise is an upper bound of its share.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _NO_BYTES: Final = "no bytes for each process: N/A"
 _NOT_LISTED: Final = "held by no listed process"
 SAMPLED_SOURCE: Final = "NVML, the run's processes"
 UNLISTED_BYTES: Final = 32 * MIB
-"""What drivers take beside what they list. A process that computes takes more than that for its context alone."""
+"""Memory that drivers use without listing it. The context alone of a process that computes needs more."""
 _LINGERING_COUNT: Final = 15
-"""Readings over which memory must stay unlisted: a process that ends leaves the list before its memory is free."""
+"""Readings over which memory must stay unlisted: an ending process leaves the list before its memory is freed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """
-    What one reading says of the run.
+    The run's share of a device in one reading.
 
     Attributes:
-        run_bytes: memory of the run's processes, or ``None`` where it cannot be told apart.
-        known_bytes: what of it is known at least.
-        upper_bytes: the run cannot have held more.
-        others_bytes: memory of other processes, or ``None`` where it cannot be told apart.
-        doubt: why it cannot be told apart, or an empty string.
+        run_bytes: memory of the run's processes, or ``None`` where it cannot be separated from that of others.
+        known_bytes: lower bound of the run's memory.
+        upper_bytes: upper bound of the run's memory.
+        others_bytes: memory of other processes, or ``None`` where it cannot be separated.
+        doubt: why it cannot be separated, or an empty string.
     """
 
     run_bytes: int | None
@@ -51,28 +51,28 @@ class Share:
 @dataclass(slots=True, kw_only=True)
 class DevicePeak:
     """
-    The highest of some shares: of a cell, or of the whole run.
+    The highest of several shares: of a cell, or of the whole run.
 
     Attributes:
-        count: shares taken in.
-        known_bytes: the most that the run's processes held for certain.
+        count: number of shares.
+        known_bytes: highest lower bound of the run's memory.
         others_bytes: the most that others held, or ``None``.
-        untold_bytes: for each doubt the highest upper bound while it lasted.
+        doubted_bytes: highest upper bound of the shares with each doubt.
     """
 
     count: int = 0
     known_bytes: int = 0
     others_bytes: int | None = None
-    untold_bytes: dict[str, int] = field(default_factory=dict)
+    doubted_bytes: dict[str, int] = field(default_factory=dict)
 
     def add(self, share: Share) -> None:
-        """Take a share in."""
+        """Add a share."""
         self.count += 1
         self.known_bytes = max(self.known_bytes, share.known_bytes)
         if share.others_bytes is not None:
             self.others_bytes = max(self.others_bytes or 0, share.others_bytes)
         if share.doubt:
-            self.untold_bytes[share.doubt] = max(self.untold_bytes.get(share.doubt, 0), share.upper_bytes)
+            self.doubted_bytes[share.doubt] = max(self.doubted_bytes.get(share.doubt, 0), share.upper_bytes)
 
 
 class Attribution:
@@ -80,10 +80,10 @@ class Attribution:
     Divides what a device holds between a run and others, reading after reading.
 
     Args:
-        first: the device before the run's processes could hold any of it. Whoever is listed there is not the run's,
-            also where the number is that of a process of the run: then it is another namespace's.
-        same_namespace: NVML's process ids are known to be those of this PID namespace.
-        no_bytes_reason: how to say that processes are listed without their bytes.
+        first: the device before the run's processes could hold any of it. A process listed there is not the run's. If
+            its id is that of a process of the run, the list has ids of another namespace.
+        same_namespace: whether NVML's process ids are known to be those of this PID namespace.
+        no_bytes_reason: text for processes that are listed without their bytes.
     """
 
     def __init__(self, first: CardReading, *, same_namespace: bool, no_bytes_reason: str = _NO_BYTES) -> None:
@@ -92,43 +92,43 @@ class Attribution:
         self._first_used_bytes = first.used_bytes
         self._lowest_used_bytes = first.used_bytes
         self._same_namespace = same_namespace
-        self._own_were_seen = False
+        self._own_were_listed = False
         self._unlisted: deque[int] = deque(maxlen=_LINGERING_COUNT)
         self.peak = DevicePeak()
-        """The whole run's."""
+        """The highest shares of the whole run."""
 
     @property
     def before(self) -> AbstractSet[int]:
-        """Give the processes that were there first."""
+        """Return the processes that held memory before the run."""
         return self._before.keys()
 
     @property
     def is_namespace_known(self) -> bool:
-        """Tell whether NVML's numbers are those of this PID namespace, known beforehand or seen since."""
-        return self._same_namespace or self._own_were_seen
+        """Return True if NVML's process ids are known to be those of this PID namespace."""
+        return self._same_namespace or self._own_were_listed
 
     @property
-    def is_told(self) -> bool:
-        """Tell whether the figure of the run is that of its processes, and not the device's rise."""
+    def is_separated(self) -> bool:
+        """Return True if the run's value is that of its processes, and not the device's rise."""
         return not self._doubts(self.peak)
 
     def own(self, reading: CardReading, ours: AbstractSet[int]) -> tuple[ProcessUse, ...]:
-        """Give the listed processes that are the run's: ``ours``, without numbers that were there first."""
+        """Return the run's listed processes: those of ``ours`` that were not listed before the run."""
         listed = reading.processes or ()
         return tuple(process for process in listed if process.pid in ours and process.pid not in self._before)
 
     def add(self, reading: CardReading, ours: AbstractSet[int]) -> Share:
         """
-        Take a reading in.
+        Add a reading, and return the run's share.
 
         Args:
-            reading: the device, later than all before.
+            reading: the device, read after all readings before.
             ours: process ids that belong to the run.
         """
         own = self.own(reading, ours)
         held = {process.pid: process.used_bytes for process in own}
         known_bytes = sum(used or 0 for used in held.values())
-        self._own_were_seen = self._own_were_seen or known_bytes > 0
+        self._own_were_listed = self._own_were_listed or known_bytes > 0
         self._lowest_used_bytes = min(self._lowest_used_bytes, reading.used_bytes)
         upper_bytes = max(known_bytes, self._rise(reading, held.keys()))
         self._unlisted.append(upper_bytes - known_bytes)
@@ -150,9 +150,9 @@ class Attribution:
 
     def _rise(self, reading: CardReading, own: AbstractSet[int]) -> int:
         """
-        Give the most that the run can hold now: what was not there before, and is not known to be of others.
+        Return an upper bound of the run's memory: what was added since the start, without what others added.
 
-        What was there before and is known to be gone lowers the level from which the rise counts.
+        Memory that was in use before and is known to be freed lowers the level from which the rise counts.
         """
         now = {process.pid: process.used_bytes for process in reading.processes or ()}
         level = self._first_used_bytes
@@ -164,7 +164,7 @@ class Attribution:
         return max(0, reading.used_bytes - level - growth)
 
     def _doubt(self, reading: CardReading, used: Sequence[int | None]) -> str:
-        """Say why the bytes listed for the run are not its figure; an empty string where they are."""
+        """Explain why the bytes listed for the run are not its value; an empty string where they are."""
         if reading.processes is None:
             return reading.no_list_reason or "no list of processes"
         if None in used:
@@ -180,11 +180,11 @@ class Attribution:
         return _NOT_LISTED if stays else ""
 
     def _doubts(self, peak: DevicePeak) -> dict[str, int]:
-        # Once the run's own numbers have shown with their bytes, their absence before meant that they held none.
-        settled = {PID_NAMESPACE} if self._own_were_seen else set()
+        # Once the run's processes were listed with bytes, their earlier absence meant that they held none.
+        settled = {PID_NAMESPACE} if self._own_were_listed else set()
         return {
             doubt: high
-            for doubt, high in peak.untold_bytes.items()
+            for doubt, high in peak.doubted_bytes.items()
             if doubt not in settled and (high > peak.known_bytes or not peak.known_bytes)
         }
 
@@ -192,12 +192,12 @@ class Attribution:
         self, peak: DevicePeak, *, interval_seconds: float | None, failure: str = ""
     ) -> Measurement | Unavailable:
         """
-        Give the figure of a cell or of the run.
+        Return the value of a cell or of the run.
 
         Args:
-            peak: its shares.
+            peak: the highest shares.
             interval_seconds: time between two readings.
-            failure: why readings ended before the run did, or an empty string.
+            failure: why reading stopped before the end of the run, or an empty string.
         """
         if not peak.count:
             return Unavailable(metric=Metric.GPU_USED, reason=failure or "the device was not read in this time")
@@ -213,7 +213,7 @@ class Attribution:
             )
         doubt = max(doubts, key=lambda item: doubts[item])
         if failure:
-            # A bound from above would have to hold for the time that was not seen too.
+            # An upper bound would have to hold for the time without readings as well.
             reason = f"{doubt}, and then: {failure}"
             return Unavailable(metric=Metric.GPU_USED, reason=reason)
         return Measurement(

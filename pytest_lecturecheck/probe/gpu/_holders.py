@@ -1,4 +1,4 @@
-"""Who else held memory of a device while a run lasted. Pure, but for asking what is known of a process."""
+"""The other holders of a device's memory during a run. Pure, except for looking up processes through a port."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pytest_lecturecheck.probe.gpu._readings import ProcessUse
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRun:
     """
-    A run of this process that is over.
+    A run of this process that has ended.
 
     Attributes:
         seconds: when it ended, on the clock of the readings.
         kernel_pid: process id of its kernel.
-        was_killed: its kernel did not end by itself.
+        was_killed: whether its kernel was killed.
     """
 
     seconds: float
@@ -33,15 +33,15 @@ class KnownRuns(Protocol):
 
     @property
     def open_tokens(self) -> AbstractSet[str]:
-        """Give the tokens of the runs under way."""
+        """Return the tokens of the runs in progress."""
 
     @property
     def ended_runs(self) -> Mapping[str, EndedRun]:
-        """Give the runs that are over."""
+        """Return the runs that have ended."""
 
 
 @dataclass(slots=True, kw_only=True)
-class _Seen:
+class _Holder:
     used_bytes: int | None
     was_there_first: bool
     kind: HolderKind
@@ -51,10 +51,10 @@ class _Seen:
 
 def kind_of(facts: ProcessFacts, runs: KnownRuns) -> HolderKind:
     """
-    Tell what the process is to a run that it does not belong to.
+    Classify a process that does not belong to the run.
 
-    Of runs of this process that is known. A process of another session's run has outlived it where its parent is gone,
-    or where it is dead itself and its memory is still held.
+    For runs of this pytest process the answer is known. A process of another session's run has outlived that run if it
+    was orphaned, or if it is dead itself and its memory is still in use.
     """
     if not facts.token:
         return HolderKind.FOREIGN
@@ -69,7 +69,7 @@ class Holders:
     The other holders of one device.
 
     Args:
-        facts: gives what is known of a process.
+        facts: looks up a process.
         runs: the runs of this process.
         token: the run's own token.
         start_seconds: when the run began, on the clock of the readings.
@@ -82,19 +82,19 @@ class Holders:
         self._runs = runs
         self._token = token
         self._start_seconds = start_seconds
-        self._seen: dict[int, _Seen] = {}
+        self._found: dict[int, _Holder] = {}
 
     def add(self, others: Iterable[ProcessUse], *, was_there_first: bool) -> None:
-        """Take in who holds memory at one moment; those listed with 0 bytes hold none."""
+        """Add the holders at one moment; processes listed with 0 bytes hold no memory."""
         for process in others:
             if process.used_bytes == 0:
                 continue
             facts = self._facts(process.pid)
             is_clash = facts.token == self._token
             kind = HolderKind.FOREIGN if is_clash else kind_of(facts, self._runs)
-            seen = self._seen.setdefault(
+            holder = self._found.setdefault(
                 process.pid,
-                _Seen(
+                _Holder(
                     used_bytes=None,
                     was_there_first=was_there_first,
                     kind=kind,
@@ -103,26 +103,26 @@ class Holders:
                 ),
             )
             if process.used_bytes is not None:
-                seen.used_bytes = max(process.used_bytes, seen.used_bytes or 0)
-            seen.kind = kind
-            seen.lecture = "" if is_clash else facts.lecture
-            seen.ended = self._runs.ended_runs.get(facts.token) if kind is HolderKind.ENDED_LECTURE else None
+                holder.used_bytes = max(process.used_bytes, holder.used_bytes or 0)
+            holder.kind = kind
+            holder.lecture = "" if is_clash else facts.lecture
+            holder.ended = self._runs.ended_runs.get(facts.token) if kind is HolderKind.ENDED_LECTURE else None
 
     def _ended_seconds(self, ended: EndedRun | None) -> float | None:
         return None if ended is None or ended.seconds > self._start_seconds else self._start_seconds - ended.seconds
 
     def all(self) -> tuple[DeviceHolder, ...]:
-        """Give the holders, those that held most first."""
+        """Return the holders, largest first."""
         found = [
             DeviceHolder(
                 pid=pid,
-                used_bytes=seen.used_bytes,
-                kind=seen.kind,
-                lecture=seen.lecture,
-                was_there_first=seen.was_there_first,
-                ended_seconds=self._ended_seconds(seen.ended),
-                was_killed=seen.ended is not None and seen.ended.was_killed and seen.ended.kernel_pid == pid,
+                used_bytes=holder.used_bytes,
+                kind=holder.kind,
+                lecture=holder.lecture,
+                was_there_first=holder.was_there_first,
+                ended_seconds=self._ended_seconds(holder.ended),
+                was_killed=holder.ended is not None and holder.ended.was_killed and holder.ended.kernel_pid == pid,
             )
-            for pid, seen in self._seen.items()
+            for pid, holder in self._found.items()
         ]
-        return tuple(sorted(found, key=lambda holder: (-(holder.used_bytes or 0), holder.pid)))
+        return tuple(sorted(found, key=lambda item: (-(item.used_bytes or 0), item.pid)))

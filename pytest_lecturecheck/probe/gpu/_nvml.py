@@ -1,7 +1,7 @@
 """
-The only importer of pynvml (from nvidia-ml-py): devices and readings from the driver's own library.
+The only importer of pynvml (from nvidia-ml-py): devices and readings from the driver's own library, NVML.
 
-Every failure becomes words here. What NVML does not say is ``None`` or a :class:`Failure`, never 0.
+Every error becomes a :class:`Failure` with a text here. What NVML does not report is ``None`` or a failure, never 0.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pytest_lecturecheck.probe.gpu._readings import UNNAMED, CardReading, Failur
 LIBRARY_NAME: Final = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
 _NOT_SUPPORTED: Final = 3
 _TOO_OLD: Final = 13
-# By NVML's error codes (nvml.h, nvmlReturn_t).
-_WORDS: Final = {
+# By error code of NVML (nvml.h, nvmlReturn_t).
+_TEXTS: Final = {
     1: "the driver's library was shut down",
-    _NOT_SUPPORTED: "the card does not give it (N/A)",
+    _NOT_SUPPORTED: "the card does not report it (N/A)",
     4: "no permission to read the card",
-    8: "the card's power cables are not attached as they should be",
+    8: "the card's power cables are not attached correctly",
     9: "the NVIDIA driver is not loaded",
     10: "the card did not answer in time",
     11: "the card's interrupts do not reach the driver",
@@ -31,17 +31,17 @@ _WORDS: Final = {
     15: "the GPU is lost (it has fallen off the bus)",
     16: "the GPU must be reset before it can be used again",
     17: "the operating system has blocked the request",
-    18: "the driver's library and the loaded driver are of different versions (a restart of the machine cures it)",
+    18: "the driver's library and the loaded driver are of different versions; restart the machine",
 }
 _LASTING: Final = frozenset({1, 4, 8, 9, 12, _TOO_OLD, 15, 16, 18})
-# A call of the newer form may be missing from an older library (13), or not known to an older driver (3, 25).
+# A newer function may be missing from an older library (13), or not supported by an older driver (3, 25).
 _NOT_OFFERED: Final = frozenset({_NOT_SUPPORTED, _TOO_OLD, 25})
 _NO_SLICE: Final = Failure(reason="the card is divided (MIG), and none of its slices can be read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A device with what NVML knows it by; ``failure`` where it could not be opened."""
+    """A device with NVML's handle; ``failure`` where it could not be opened."""
 
     device: Device
     handle: Any = None
@@ -66,21 +66,21 @@ def open_cards() -> NvmlCards | Failure:
 
 
 class _Library:
-    """Calls functions of pynvml and turns what they raise into words."""
+    """Calls functions of pynvml and converts exceptions to :class:`Failure`."""
 
     def __init__(self, pynvml: Any) -> None:
         self.pynvml = pynvml
-        # The second is raised for a function that the driver's library lacks, and has no code.
+        # NVMLLibraryMismatchError is raised for a function that the driver's library lacks. It has no error code.
         mismatch = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
         self._errors: tuple[type[Exception], ...] = (pynvml.NVMLError, mismatch)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Give what the function gives, or a :class:`Failure`."""
+        """Call a function; return its result, or a :class:`Failure`."""
         return self._try(name, arguments)[0]
 
     def call_newest(self, *choices: tuple[Any, ...]) -> Any:
-        """Try calls in turn, the newest form first, until one is offered; give its answer, or the last failure."""
-        answer: Any = Failure(reason=_WORDS[_TOO_OLD])
+        """Try functions in turn, the newest first; return the first supported one's result, or the last failure."""
+        answer: Any = Failure(reason=_TEXTS[_TOO_OLD])
         for name, *arguments in choices:
             if hasattr(self.pynvml, name):
                 answer, code = self._try(name, arguments)
@@ -89,19 +89,19 @@ class _Library:
         return answer
 
     def _try(self, name: str, arguments: Sequence[Any]) -> tuple[Any, int]:
-        """Give the answer and NVML's code, 0 for none."""
+        """Return the result and NVML's error code, 0 for none."""
         try:
             return getattr(self.pynvml, name)(*arguments), 0
         except self._errors as error:
             code = getattr(error, "value", _TOO_OLD)
-            words = _WORDS.get(code, f"NVML error {code}: {error}")
-            return Failure(reason=words, is_lasting=code in _LASTING), code
+            text = _TEXTS.get(code, f"NVML error {code}: {error}")
+            return Failure(reason=text, is_lasting=code in _LASTING), code
         except (AttributeError, OSError, TypeError, ValueError) as error:
-            return _odd(error), -1
+            return _unexpected(error), -1
 
 
-def _odd(error: Exception) -> Failure:
-    return Failure(reason=f"the driver's library answered what is not understood ({type(error).__name__}: {error})")
+def _unexpected(error: Exception) -> Failure:
+    return Failure(reason=f"the driver's library returned an unexpected answer ({type(error).__name__}: {error})")
 
 
 def _open_device(nvml: _Library, index: int) -> Iterator[_Opened]:
@@ -123,7 +123,7 @@ def _open_device(nvml: _Library, index: int) -> Iterator[_Opened]:
 def _open_slices(nvml: _Library, card: Any, index: int) -> Iterator[_Opened]:
     count = nvml.call("nvmlDeviceGetMaxMigDeviceCount", card)
     for number in range(0 if isinstance(count, Failure) else count):
-        # Not every number is taken: a card for seven slices may be cut into two.
+        # Numbers have gaps: a card with room for seven slices may be divided into two.
         handle = nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", card, number)
         if not isinstance(handle, Failure):
             yield _Opened(device=_describe(nvml, handle, index, is_slice=True), handle=handle)
@@ -142,15 +142,15 @@ def _describe(nvml: _Library, handle: Any, index: int, *, is_slice: bool) -> Dev
 
 
 def _read_memory(nvml: _Library, handle: Any) -> tuple[int, int] | Failure:
-    """Give used and total bytes. The newer call leaves out of "used" what the driver keeps for itself."""
+    """Return used and total bytes. With the newer call "used" excludes what the driver reserves for itself."""
     version = getattr(nvml.pynvml, "nvmlMemory_v2", None)
     newer = [("nvmlDeviceGetMemoryInfo", handle, version)] if version is not None else []
     memory = nvml.call_newest(*newer, ("nvmlDeviceGetMemoryInfo", handle))
     if isinstance(memory, Failure):
         return memory
     used, total = int(memory.used), int(memory.total)
-    # A value of all ones is NVML's "not available".
-    return Failure(reason=_WORDS[_NOT_SUPPORTED], is_lasting=False) if used > total else (used, total)
+    # NVML fills a value that is not available with ones.
+    return Failure(reason=_TEXTS[_NOT_SUPPORTED], is_lasting=False) if used > total else (used, total)
 
 
 class NvmlCards:
@@ -187,14 +187,14 @@ class NvmlCards:
         )
 
     def _processes(self, handle: Any) -> tuple[ProcessUse, ...] | Failure:
-        """List the processes of the card; one that computes and draws is in both of NVML's lists, and once in ours."""
+        """Return the processes of the card, each once: a process that computes and draws is in both lists of NVML."""
         found: dict[int, int | None] = {}
         for kind in ("Compute", "Graphics"):
             name = f"nvmlDeviceGet{kind}RunningProcesses"
             listed = self._nvml.call_newest((f"{name}_v3", handle), (f"{name}_v2", handle))
             if isinstance(listed, Failure):
-                # A card that cannot draw has no second list.
-                if kind == "Graphics" and listed.reason == _WORDS[_NOT_SUPPORTED]:
+                # A card without graphics has no second list.
+                if kind == "Graphics" and listed.reason == _TEXTS[_NOT_SUPPORTED]:
                     continue
                 return listed
             for process in listed:

@@ -1,4 +1,4 @@
-"""Tell without loading anything whether this machine may have an NVIDIA GPU, and open it where it has."""
+"""Find out, without loading a library, whether this machine may have an NVIDIA GPU, and open it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NONE_LISTED: Final = Failure(reason="the NVIDIA driver lists no GPU")
 
 
 def has_device(root: Path, environ: Mapping[str, str]) -> bool:
-    """Tell whether the driver has made devices."""
+    """Return True if the driver has created devices."""
     if sys.platform == "win32":
-        # The library comes with the driver, and the driver with a card.
+        # On Windows the library is installed with the driver, and the driver with a card.
         return _has_library(root, environ)
-    else:  # noqa: RET505 - type checkers take what follows a return under a platform's condition for dead
+    else:  # noqa: RET505 - type checkers treat code after it as unreachable
         signs = ("dev/nvidiactl", "dev/nvidia0", "proc/driver/nvidia")
         return any((root / sign).exists() for sign in signs)
 
@@ -39,7 +39,7 @@ def _has_library(root: Path, environ: Mapping[str, str]) -> bool:
 
 
 def _libraries(root: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Give where the loader would look, without asking it: that takes longer than all else together."""
+    """Yield the paths that the loader would search; calling the loader would take longer than everything else."""
     if sys.platform == "win32":
         yield Path(environ.get("WINDIR", "C:/Windows"), "System32", "nvml.dll")
         yield Path(environ.get("ProgramFiles", "C:/Program Files"), "NVIDIA Corporation", "NVSMI", "nvml.dll")
@@ -52,7 +52,7 @@ def _libraries(root: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def open_present_cards(root: Path, environ: Mapping[str, str]) -> Cards | Failure:
-    """Open the GPUs of this machine; pynvml is imported only where there is a sign of one."""
+    """Open the GPUs of this machine; pynvml is imported only where a device or the library exists."""
     if not has_device(root, environ) and not _has_library(root, environ):
         return NO_GPU
     from pytest_lecturecheck.probe.gpu._nvml import open_cards  # noqa: PLC0415 - only where there is a GPU

@@ -1,9 +1,9 @@
 """
-Whose processes the numbers are that NVML lists: looked up in ``/proc``, and remembered after they are gone.
+Look up the processes that NVML lists in ``/proc``, and remember them after they have ended.
 
-Only numbers that NVML lists are looked at. The mark that a run puts into the environment of its kernel tells which run
-a process belongs to; the tree of processes tells it for one that cleaned its environment; ``NSpid`` translates where
-the kernel runs in an inner PID namespace. See proc(5) and pid_namespaces(7).
+Only processes that NVML lists are read. Which run a process belongs to follows from the token in its environment, or
+from the process tree if it replaced its environment. ``NSpid`` translates ids where the kernel runs in an inner PID
+namespace. See proc(5) and pid_namespaces(7).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pytest_lecturecheck.probe.procfs import Counters, parse_namespace_pids, par
 
 PROC_ROOT: Final = Path("/proc")
 _INITIAL_NAMESPACE: Final = "pid:[4026531836]"
-"""Link of the first PID namespace of a machine (PROC_PID_INIT_INO in the Linux sources)."""
+"""Link of the initial PID namespace of a machine (PROC_PID_INIT_INO in the Linux sources)."""
 _INIT_NAMES: Final = frozenset({b"systemd", b"init", b"tini", b"dumb-init", b"docker-init", b"catatonit"})
 _LONGEST_NAME: Final = 200
 _DEEPEST_TREE: Final = 32
@@ -30,13 +30,13 @@ _REMEMBERED: Final = 1000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
     """
-    What is known of a process.
+    What is known about a process.
 
     Attributes:
-        is_there: it is in ``/proc`` and not dead.
-        is_orphan: it has lost its parent: an init process is its parent now.
-        environ: its environment as far as it matters here; empty where it may not be read.
-        start_ticks: start after boot, in clock ticks; tells it from a later process of the same number.
+        is_there: whether it is in ``/proc`` and alive.
+        is_orphan: whether its parent ended, so that an init process is its parent now.
+        environ: the variables of its environment that matter here; empty where it may not be read.
+        start_ticks: start after boot, in clock ticks; with the process id it identifies a process.
     """
 
     is_there: bool = False
@@ -46,12 +46,12 @@ class ProcessFacts:
 
     @property
     def token(self) -> str:
-        """Give the token of the run that it belongs to, or an empty string."""
+        """Return the token of its run, or an empty string."""
         return self.environ.get(RUN_TOKEN_VARIABLE, "")
 
     @property
     def lecture(self) -> str:
-        """Give the name of the lecture that it belongs to, fit for a message, or an empty string."""
+        """Return the printable name of its lecture, or an empty string."""
         name = self.environ.get(RUN_LECTURE_VARIABLE, "") if self.token else ""
         return "".join(letter for letter in name[:_LONGEST_NAME] if letter.isprintable())
 
@@ -64,21 +64,21 @@ class Processes(Protocol):
 
     @property
     def same_namespace(self) -> bool:
-        """Tell whether NVML's numbers are known to be those of this PID namespace."""
+        """Return True if NVML's process ids are known to be those of this PID namespace."""
 
     def facts(self, pid: int) -> ProcessFacts:
-        """Give what is known of ``pid``, now or from before it ended."""
+        """Return what is known about ``pid``, also after it has ended."""
 
     def find_own(self, pids: Iterable[int], *, kernel_pid: int, token: str) -> AbstractSet[int]:
-        """Give those of ``pids`` that belong to the run of the kernel ``kernel_pid``."""
+        """Return those of ``pids`` that belong to the run of the kernel ``kernel_pid``."""
 
 
 class BareProcesses:
     """
-    Processes where no ``/proc`` tells of them.
+    Processes of a system without ``/proc``.
 
     Args:
-        find_tree: gives the process ids of a kernel's tree, the kernel's own among them.
+        find_tree: returns the process ids of a kernel's tree, including the kernel's own.
     """
 
     same_namespace: Final = True
@@ -86,12 +86,12 @@ class BareProcesses:
     def __init__(self, find_tree: Callable[[int], AbstractSet[int]] = lambda pid: frozenset((pid,))) -> None:
         self._find_tree = find_tree
 
-    def facts(self, pid: int) -> ProcessFacts:  # noqa: ARG002 - nothing is known of any
-        """Know nothing."""
+    def facts(self, pid: int) -> ProcessFacts:  # noqa: ARG002 - nothing is known about any
+        """Return :data:`UNKNOWN`."""
         return UNKNOWN
 
     def find_own(self, pids: Iterable[int], *, kernel_pid: int, token: str) -> AbstractSet[int]:  # noqa: ARG002 - as above
-        """Give those of ``pids`` that are in the kernel's tree."""
+        """Return those of ``pids`` that are in the kernel's tree."""
         asked = frozenset(pids)
         return asked & self._find_tree(kernel_pid) if asked else asked
 
@@ -110,11 +110,11 @@ class ProcProcesses:
         self.same_namespace = self._link("self/ns/pid") == _INITIAL_NAMESPACE
 
     def facts(self, pid: int) -> ProcessFacts:
-        """Look a process up; its environment is read until it shows a mark."""
+        """Look up a process; its environment is read again until it has a token."""
         stat = self._stat(pid)
         known = self._known.get(pid, UNKNOWN)
         if stat is None or stat.is_zombie:
-            # A dead process has no environment to read any more: what was seen while it lived still holds.
+            # The environment of a dead process cannot be read; what was read while it lived still holds.
             if stat is not None and stat.start_ticks != known.start_ticks:
                 return UNKNOWN
             return replace(known, is_there=False)
@@ -129,7 +129,7 @@ class ProcProcesses:
         return found
 
     def find_own(self, pids: Iterable[int], *, kernel_pid: int, token: str) -> AbstractSet[int]:
-        """Find the run's processes by token, then by tree, then by the numbers of inner namespaces."""
+        """Find the run's processes by token, then by tree, then by ids of inner namespaces."""
         asked = frozenset(pids)
         own = {pid for pid in asked if self._is_own(pid, kernel_pid, token)}
         rest = asked - own
@@ -142,7 +142,7 @@ class ProcProcesses:
         facts = self.facts(pid)
         if facts.token:
             return facts.token == token
-        # An unmarked process of this number is not the kernel: this /proc is then that of another namespace.
+        # If the process with the kernel's id has no token, this /proc is that of another namespace.
         return self.facts(kernel_pid).token == token and self._is_below(pid, kernel_pid)
 
     def _is_below(self, pid: int, kernel_pid: int) -> bool:
@@ -175,7 +175,7 @@ class ProcProcesses:
 
     def _read(self, name: str) -> bytes:
         try:
-            with open(f"{self._root}/{name}", "rb") as file:  # noqa: PTH123 - ten times a second: Path costs more than the read
+            with open(f"{self._root}/{name}", "rb") as file:  # noqa: PTH123 - read ten times a second; Path costs more than the read
                 return file.read()
         except OSError:
             return b""
@@ -191,6 +191,6 @@ _KEPT: Final = frozenset({RUN_TOKEN_VARIABLE, RUN_LECTURE_VARIABLE, "CUDA_VISIBL
 
 
 def parse_environ(text: bytes) -> dict[str, str]:
-    """Parse ``/proc/PID/environ``; only the variables that matter here are kept."""
+    """Parse ``/proc/PID/environ``; only the variables in use are kept."""
     pairs = (item.decode(errors="replace").partition("=") for item in text.split(b"\0"))
     return {name: value for name, _, value in pairs if name in _KEPT}

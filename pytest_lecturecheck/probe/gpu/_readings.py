@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from pytest_lecturecheck.model.device import Device
 
 UNNAMED: Final = "unnamed GPU"
-"""Name of a device that does not say its own."""
+"""Name of a device that does not report its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +17,8 @@ class ProcessUse:
     One process on a card, as NVML lists it.
 
     Attributes:
-        pid: process id; of which PID namespace is NVML's secret.
-        used_bytes: memory it holds, or ``None`` where NVML does not say (N/A).
+        pid: process id; NVML does not say of which PID namespace.
+        used_bytes: memory it holds, or ``None`` where NVML does not report it (N/A).
     """
 
     pid: int
@@ -31,11 +31,11 @@ class CardReading:
     One device at one moment.
 
     Attributes:
-        seconds: time of the reading on the clock of whoever took it.
+        seconds: time of the reading, on the reader's clock.
         used_bytes: memory in use on the whole device.
-        processes: who holds it, each process once, or ``None`` where there is no list.
-        no_list_reason: why there is no list, in plain words.
-        utilisation_fraction: share of the last moments in which something ran (0..1), or ``None``.
+        processes: processes that hold memory, each once, or ``None`` where there is no list.
+        no_list_reason: why there is no list.
+        utilisation_fraction: share of NVML's last sample period in which a kernel ran (0..1), or ``None``.
     """
 
     seconds: float
@@ -48,11 +48,11 @@ class CardReading:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """
-    Why something could not be read, in plain words.
+    Why something could not be read.
 
     Attributes:
-        reason: the words.
-        is_lasting: trying again within the same run is of no use.
+        reason: explanation for people.
+        is_lasting: whether another attempt within the same run would fail as well.
     """
 
     reason: str
@@ -64,18 +64,18 @@ class Cards(Protocol):
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """Give the devices, slices in the place of a card that is divided."""
+        """Return the devices; a divided card (MIG) is replaced by its slices."""
 
     @property
     def driver(self) -> str | None:
-        """Give the driver's version."""
+        """Return the driver's version."""
 
     @property
     def cuda(self) -> str | None:
-        """Give the version of CUDA that the driver offers."""
+        """Return the version of CUDA that the driver offers."""
 
     def read(self, position: int, seconds: float) -> CardReading | Failure:
-        """Read the device at ``position`` of :attr:`devices`; never raises for what a card does not give."""
+        """Read the device at ``position`` of :attr:`devices`; what a card does not report is no exception."""
 
     def close(self) -> None:
-        """Let go of the library; safe to call twice."""
+        """Shut the library down; safe to call twice."""

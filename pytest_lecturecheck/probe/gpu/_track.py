@@ -21,16 +21,16 @@ class Track:
     Follows a device for a run.
 
     Args:
-        device: which.
+        device: the device.
         processes: looks up processes.
         runs: the runs of this process.
         kernel_pid: process id of the kernel.
         token: the run's token.
         start_seconds: when the run began, on the clock of the readings.
-        no_bytes_reason: how to say that processes are listed without their bytes.
+        no_bytes_reason: text for processes that are listed without their bytes.
     """
 
-    def __init__(  # noqa: PLR0913 - the run in five words
+    def __init__(  # noqa: PLR0913 - five values describe the run
         self,
         device: Device,
         processes: Processes,
@@ -54,7 +54,7 @@ class Track:
         self._window = DevicePeak()
         self._share: Share | None = None
         self._own: tuple[ProcessUse, ...] = ()
-        self._own_held = False
+        self._own_holds_memory = False
         self._use = DeviceUse(device=device)
         self._count = 0
         self._first_seconds = self._last_seconds = start_seconds
@@ -62,12 +62,12 @@ class Track:
 
     @property
     def is_given_up(self) -> bool:
-        """Tell whether reading the device again within this run is of no use."""
+        """Return True if the device cannot be read any more within this run."""
         return self.failure is not None and self.failure.is_lasting
 
     @property
     def is_held(self) -> bool:
-        """Tell whether memory that the run took, as far as that can be told, is not back yet."""
+        """Return True if memory that the run held, as far as can be known, is not freed yet."""
         return self._was_used and self._share is not None and self._share.upper_bytes > UNLISTED_BYTES
 
     @property
@@ -75,10 +75,10 @@ class Track:
         if self._attribution is None:
             return False
         peak = self._attribution.peak
-        return max(peak.known_bytes, *peak.untold_bytes.values(), 0) > 0
+        return max(peak.known_bytes, *peak.doubted_bytes.values(), 0) > 0
 
     def take(self, reading: CardReading | Failure) -> None:
-        """Take a reading in."""
+        """Add a reading."""
         if isinstance(reading, Failure):
             self.failure = reading
             return
@@ -92,9 +92,9 @@ class Track:
         self._share = self._attribution.add(reading, ours)
         self._window.add(self._share)
         self._own = self._attribution.own(reading, ours)
-        self._own_held = self._own_held or any(process.used_bytes != 0 for process in self._own)
+        self._own_holds_memory = self._own_holds_memory or any(process.used_bytes != 0 for process in self._own)
         self._note_others(self._attribution, listed)
-        self._note_figures(reading, self._share)
+        self._note_reading(reading, self._share)
 
     def _begin(self, reading: CardReading) -> Attribution:
         self._first_seconds = reading.seconds
@@ -109,11 +109,11 @@ class Track:
             if process.pid in own:
                 continue
             was_before = process.pid in attribution.before
-            # A number that came later and that nobody here has may be that of the run itself, as the host counts.
+            # A later id that no process here has may be an id of the run itself in the host's namespace.
             if was_before or attribution.is_namespace_known or self._processes.facts(process.pid).is_there:
-                self._holders.add([process], was_there_first=was_before or not self._own_held)
+                self._holders.add([process], was_there_first=was_before or not self._own_holds_memory)
 
-    def _note_figures(self, reading: CardReading, share: Share) -> None:
+    def _note_reading(self, reading: CardReading, share: Share) -> None:
         self._count += 1
         self._last_seconds, self._last_used_bytes = reading.seconds, reading.used_bytes
         use, utilisation = self._use, reading.utilisation_fraction
@@ -136,13 +136,13 @@ class Track:
         self._window = DevicePeak()
 
     def cell_reading(self) -> Reading:
-        """Give the cell's figure; a cell too short for a reading has that of the last one before its end."""
+        """Return the cell's value; a cell too short for a reading has the value of the last reading before its end."""
         if not self._window.count and self._share is not None and self.failure is None:
             self._window.add(self._share)
         return self._reading(self._window)
 
     def run_reading(self) -> Reading:
-        """Give the run's figure."""
+        """Return the run's value."""
         return self._reading(self._attribution.peak if self._attribution is not None else DevicePeak())
 
     def _reading(self, peak: DevicePeak) -> Reading:
@@ -161,7 +161,7 @@ class Track:
         return self.failure.reason if self.failure is not None else ""
 
     def use(self) -> DeviceUse:
-        """Give the device as it stands."""
+        """Return the device at this moment."""
         attribution, holders = self._attribution, self._holders.all()
         if attribution is None:
             return replace(self._use, used=self.run_reading(), fault=self._fault)
@@ -170,14 +170,14 @@ class Track:
             used=self.run_reading(),
             fault=self._fault,
             others_peak_bytes=attribution.peak.others_bytes,
-            is_shared=bool(holders) or not attribution.is_told,
+            is_shared=bool(holders) or not attribution.is_separated,
             holders=holders,
             timeline=self._timeline.points(),
             interval_seconds=self._interval_seconds,
         )
 
     def last_use(self, closed_seconds: float) -> DeviceUse:
-        """Give the device after the teardown, which was complete at ``closed_seconds``."""
+        """Return the device after the teardown, which was complete at ``closed_seconds``."""
         if self._count == 0 or self._last_seconds < closed_seconds:
             return self.use()
         return replace(self.use(), after_bytes=self._last_used_bytes, leftovers=self._leftovers())

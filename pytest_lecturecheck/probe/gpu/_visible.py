@@ -1,4 +1,4 @@
-"""Which devices a process may use: ``CUDA_VISIBLE_DEVICES``, as CUDA reads it. Pure."""
+"""The devices that a process may use: ``CUDA_VISIBLE_DEVICES``, as CUDA reads it. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}")
 
 def visible_positions(devices: Sequence[Device], environ: Mapping[str, str]) -> tuple[int, ...]:
     """
-    Tell which of ``devices`` a process with this environment may use.
+    Return which of ``devices`` a process with this environment may use.
 
-    CUDA reads a list of indexes and identifiers (or unique beginnings of them) up to the first that it does not know;
-    a device that is named twice leaves none. Indexes are NVML's only where CUDA counts by bus (``CUDA_DEVICE_ORDER`` is
-    ``PCI_BUS_ID``) or where all cards are alike: otherwise CUDA puts the fastest first, which is not known here, and
-    all devices count as visible.
+    CUDA reads a list of indexes and identifiers (or unique prefixes of them) up to the first unknown one. A device that
+    is named twice leaves no device at all. Indexes are NVML's only if CUDA orders by bus (``CUDA_DEVICE_ORDER`` is
+    ``PCI_BUS_ID``) or all cards are alike. Otherwise CUDA puts the fastest card first, which is not known here, and all
+    devices count as visible.
 
     Args:
         devices: the devices in NVML's order; slices of a card carry the card's index.
@@ -34,10 +34,10 @@ def visible_positions(devices: Sequence[Device], environ: Mapping[str, str]) -> 
     if text is None:
         return everything
     found: list[tuple[int, ...]] = []
-    for word in (part.strip() for part in text.split(",")):
-        if _INDEX.fullmatch(word) and not _counts_by_bus(devices, environ):
+    for entry in (part.strip() for part in text.split(",")):
+        if _INDEX.fullmatch(entry) and not _counts_by_bus(devices, environ):
             return everything
-        positions = _find(devices, word)
+        positions = _find(devices, entry)
         if not positions:
             break
         found.append(positions)
@@ -45,16 +45,16 @@ def visible_positions(devices: Sequence[Device], environ: Mapping[str, str]) -> 
     return () if len(set(flat)) < len(flat) else tuple(sorted(flat))
 
 
-def _find(devices: Sequence[Device], word: str) -> tuple[int, ...]:
-    if _INDEX.fullmatch(word):
-        return tuple(position for position, device in enumerate(devices) if device.index == int(word))
-    if not word.startswith(("GPU-", "MIG-")):
+def _find(devices: Sequence[Device], entry: str) -> tuple[int, ...]:
+    if _INDEX.fullmatch(entry):
+        return tuple(position for position, device in enumerate(devices) if device.index == int(entry))
+    if not entry.startswith(("GPU-", "MIG-")):
         return ()
-    matches = tuple(position for position, device in enumerate(devices) if device.uuid.startswith(word))
+    matches = tuple(position for position, device in enumerate(devices) if device.uuid.startswith(entry))
     return matches if len(matches) == 1 else ()
 
 
 def _counts_by_bus(devices: Sequence[Device], environ: Mapping[str, str]) -> bool:
-    # Slices of one card differ in name and are counted as that card.
+    # Slices of one card have different names and count as that card.
     alike = len({device.name.split(" MIG ", 1)[0] for device in devices}) <= 1
     return alike or environ.get(ORDER_VARIABLE) == "PCI_BUS_ID"

@@ -24,7 +24,7 @@ class Accelerators:
         cuda: the version of CUDA that the driver offers, or ``None``.
         reason: why there are none, or an empty string.
         devices: the devices themselves.
-        is_fault: whether there is a device that could not be used: the reason is then news.
+        is_fault: whether there is a device that could not be used; the reason is then reported.
     """
 
     names: tuple[str, ...] = ()
@@ -36,18 +36,18 @@ class Accelerators:
 
     @property
     def smallest_bytes(self) -> int | None:
-        """Give the memory of the smallest device, or ``None``."""
+        """Return the memory of the smallest device, or ``None``."""
         return min((device.total_bytes for device in self.devices if device.total_bytes), default=None)
 
     @property
     def model(self) -> str:
-        """Give the accelerator's part of a platform label: the first device's model, or ``cpu``."""
+        """Return the accelerator's part of a platform label: the first device's model, or ``cpu``."""
         return self.names[0] if self.names else "cpu"
 
 
 def detect_accelerators(*, environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Accelerators:
     """
-    Ask the driver which GPUs there are; next to nothing is done where there is none.
+    Detect the GPUs through the driver; without one this costs a few checks of paths.
 
     Args:
         environ: environment that kernels start from; ``CUDA_VISIBLE_DEVICES`` decides which devices count.
@@ -63,7 +63,7 @@ def detect_accelerators(*, environ: Mapping[str, str] = os.environ, root: Path =
 
 
 def describe_accelerators(cards: Cards | None, environ: Mapping[str, str], *, reason: str = "") -> Accelerators:
-    """Describe the visible ones of opened devices; those that do not say their name are left out."""
+    """Describe the visible devices; those that do not report a name are left out."""
     if cards is None:
         return Accelerators(reason=reason)
     devices = [cards.devices[position] for position in visible_positions(cards.devices, environ)]

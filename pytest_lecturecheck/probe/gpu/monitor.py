@@ -1,4 +1,4 @@
-"""The one reader of the GPUs in this process: open probes are fed, and who held memory when is remembered."""
+"""The one reader of the GPUs in this process: it supplies all open probes, and remembers the runs that ended."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from pytest_lecturecheck.probe.gpu._visible import visible_positions
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, describe_accelerators
 
 _LOOK_SECONDS: Final = 2.0
-"""So long a card may take to answer before a run goes on without."""
+"""Time after which a run continues without the answer of a card."""
 _RETURN_SECONDS: Final = 1.0
-"""So long the driver may take to give memory back after the last process of a run is gone."""
+"""Time that the driver has to free memory after the last process of a run has ended."""
 _POLL_SECONDS: Final = 0.05
 _FRESH_SECONDS: Final = 0.02
-"""A reading that old at most stands for the end of a cell."""
+"""Highest age of a reading that serves as the end of a cell."""
 _LOOK_SHARE: Final = 0.05
-"""Share of the time that the looks at the ends of cells may take; beyond, older readings must do."""
+"""Share of the time that readings at the ends of cells may take; above it, older readings are used."""
 _REMEMBERED: Final = 10_000
 
 
@@ -44,10 +44,10 @@ class GpuMonitor:
     Args:
         cards: the devices, or why there are none to read.
         processes: looks up the processes that the cards list.
-        has_card: there is a card, readable or not.
+        has_card: whether there is a card, readable or not.
         environ: environment that kernels start from, for ``CUDA_VISIBLE_DEVICES``.
-        clock: gives seconds that only grow.
-        make_ticker: makes what calls :meth:`sample` again and again.
+        clock: returns monotonic seconds.
+        make_ticker: makes the object that calls :meth:`sample` repeatedly.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class GpuMonitor:
         make_ticker: Callable[[Callable[[], None]], Ticker] = DeviceSampler,
     ) -> None:
         self.reason = cards.reason if isinstance(cards, Failure) else ""
-        """Why nothing can be read; an empty string where it can."""
+        """Why nothing can be read, or an empty string."""
         self._cards = None if isinstance(cards, Failure) else cards
         self.devices: tuple[Device, ...] = self._cards.devices if self._cards is not None else ()
         self.driver = self._cards.driver if self._cards is not None else None
@@ -71,7 +71,7 @@ class GpuMonitor:
         self._environ = environ
         self._clock = clock
         self._ticker = make_ticker(self.sample)
-        # Held while what was read is handed out, never while a card is read.
+        # Held while readings are passed to probes, never while a card is read, which can block for seconds.
         self._lock = threading.Lock()
         self._probes: list[RunProbe] = []
         self._ended: dict[str, EndedRun] = {}
@@ -86,20 +86,20 @@ class GpuMonitor:
 
     @property
     def open_tokens(self) -> AbstractSet[str]:
-        """Give the tokens of the runs under way."""
+        """Return the tokens of the runs in progress."""
         return {probe.token for probe in self._probes}
 
     @property
     def ended_runs(self) -> Mapping[str, EndedRun]:
-        """Give the runs that are over."""
+        """Return the runs that have ended."""
         return self._ended
 
     def note_killed(self, token: str) -> None:
         """
-        Note that the kernel of a run that is under way or over did not end by itself.
+        Record that the kernel of a run was killed.
 
         Args:
-            token: the run's.
+            token: the run's token.
         """
         with self._lock:
             self._killed.add(token)
@@ -108,15 +108,15 @@ class GpuMonitor:
 
     def open_probe(self, pid: int, token: str) -> DeviceProbe | None:
         """
-        Open a probe for a kernel that has just started, and look at the cards once.
+        Open a probe for a kernel that has just started, and read the cards once.
 
         Args:
             pid: process id of the kernel.
             token: value of ``LECTURECHECK_RUN`` in its environment.
 
         Returns:
-            The probe, or ``None`` where there is no GPU, or none that this kernel may use. Where there is one that
-            cannot be read, a probe whose figures say why.
+            The probe, or ``None`` where there is no GPU, or none that this kernel may use. For a GPU that cannot be
+            read, a probe whose readings explain why.
         """
         if not self._has_card:
             return None
@@ -133,7 +133,7 @@ class GpuMonitor:
         return probe
 
     def _kernel_environ(self, pid: int, token: str) -> Mapping[str, str]:
-        """Give the kernel's own environment where it can be read, else the one that it was started from."""
+        """Return the kernel's environment if it can be read, else the environment it was started with."""
         facts = self._processes.facts(pid)
         return facts.environ if facts.token == token and token else self._environ
 
@@ -154,7 +154,7 @@ class GpuMonitor:
         }
 
     def sample(self) -> None:
-        """Read every card that an open probe wants once, and hand out what was read."""
+        """Read every card that an open probe needs once, and pass the readings to the probes."""
         cards = self._cards
         if cards is None:
             return
@@ -169,7 +169,7 @@ class GpuMonitor:
                 probe.take(readings)
 
     def look_if_stale(self) -> None:
-        """Have the cards read now, unless that was done a moment ago or would take too much of the time."""
+        """Read the cards now, unless the last reading is recent or readings take too much time."""
         with self._lock:
             age_seconds = self._clock() - self._read_seconds
             is_fresh = age_seconds <= max(_FRESH_SECONDS, self._pass_seconds / _LOOK_SHARE)
@@ -177,7 +177,7 @@ class GpuMonitor:
             self._ticker.look(_FRESH_SECONDS + 2 * self._pass_seconds)
 
     def finish(self, probe: RunProbe) -> tuple[DeviceUse, ...]:
-        """Look at the cards after a run's teardown, give the driver a moment to free its memory, and let it go."""
+        """Read the cards after a run's teardown, wait for the driver to free its memory, and forget the probe."""
         closed_seconds = self._clock()
         is_read = self._ticker.look(_LOOK_SECONDS)
         while is_read and self._is_held(probe) and self._clock() < closed_seconds + _RETURN_SECONDS:
@@ -202,14 +202,14 @@ class GpuMonitor:
 
     @property
     def lock(self) -> threading.Lock:
-        """Give the lock under which readings are handed out."""
+        """Return the lock that is held while readings are passed to probes."""
         return self._lock
 
     def close(self) -> None:
-        """Let go of the library; safe to call twice. Probes that are still open keep what they have."""
+        """Shut the library down; safe to call twice. Open probes keep what they have read."""
         cards, self._cards = self._cards, None
         if cards is not None:
-            self.reason = "the GPUs are not read any more"
+            self.reason = "the GPUs are no longer read"
             cards.close()
 
 
@@ -225,11 +225,11 @@ class RunProbe:
 
     @property
     def wanted(self) -> tuple[int, ...]:
-        """Give the positions of the devices that are to be read."""
+        """Return the positions of the devices to read."""
         return tuple(position for position, track in self.tracks.items() if not track.is_given_up)
 
     def take(self, readings: Mapping[int, CardReading | Failure]) -> None:
-        """Take readings in, by position of the device; called under the monitor's lock."""
+        """Add readings by position of the device; the caller must hold the monitor's lock."""
         for position, track in self.tracks.items():
             reading = readings.get(position)
             if reading is not None:
@@ -249,12 +249,12 @@ class RunProbe:
             return {Metric.GPU_USED: most_used([track.cell_reading() for track in self.tracks.values()])}
 
     def snapshot(self) -> tuple[DeviceUse, ...]:
-        """Give the devices as they stand."""
+        """Return the devices at this moment."""
         with self._monitor.lock:
             return self._closed or tuple(track.use() for track in self.tracks.values())
 
     def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
-        """Stop sampling, look once more; takes up to a second where the run's memory is slow to come back."""
+        """Stop sampling and read once more; takes up to a second where memory is freed slowly."""
         if self._closed is None:
             self._closed = self._monitor.finish(self)
         return {Metric.GPU_USED: most_used([use.used for use in self._closed])}, self._closed
@@ -270,23 +270,23 @@ class UnreadableProbe:
         """Do nothing."""
 
     def end_cell(self) -> Mapping[Metric, Reading]:
-        """Say why there is no figure."""
+        """Return the reason why nothing was measured."""
         return self._readings
 
     def snapshot(self) -> tuple[DeviceUse, ...]:
-        """Give no device."""
+        """Return no devices."""
         return ()
 
     def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
-        """Say why there is no figure."""
+        """Return the reason why nothing was measured."""
         return self._readings, ()
 
 
 def most_used(readings: Sequence[Reading]) -> Reading:
     """
-    Choose the reading of the device where the run held most.
+    Return the reading of the device where the run held most.
 
-    A device that could not be read takes the place of zeros: the run may have held memory there.
+    A device that could not be read wins over zeros: the run may have held memory there.
     """
     measured = [reading for reading in readings if isinstance(reading, Measurement)]
     best = max(measured, key=lambda item: (item.value, item.upper_bound or 0), default=None)
@@ -303,12 +303,12 @@ def open_gpu_monitor(
     find_tree: Callable[[int], AbstractSet[int]] | None = None,
 ) -> GpuMonitor:
     """
-    Open the GPUs of this machine; next to nothing is done where there is none.
+    Open the GPUs of this machine; without one this costs a few checks of paths.
 
     Args:
         environ: environment that kernels start from.
         root: ``/``, or a recorded tree with ``dev`` and ``proc``.
-        find_tree: gives the process ids of a kernel's tree where there is no ``/proc``; without it only the kernel.
+        find_tree: returns the process ids of a kernel's tree where there is no ``/proc``; without it only the kernel.
     """
     processes: Processes
     if sys.platform == "linux":

@@ -1,4 +1,10 @@
-"""Memory of a process tree: one module for each operating system behind one selection, which is made here."""
+"""
+The memory of a process tree: one module for each OS, chosen here and nowhere else.
+
+``_linux.py`` reads procfs. ``_darwin.py`` and ``_windows.py`` are sources of ``_sampled.py``. Both kinds share
+``_cell_windows.py`` (which window belongs to which cell). What a window says of the peak is decided in
+``_linux_window.py`` and ``_sampled_window.py``, which are pure.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +29,16 @@ def open_memory_probe(
 
     Args:
         pid: process id of the kernel.
-        interval_seconds: time between two samples; on a busy tree longer, so that sampling stays under 1 % of a core.
-        run_token: value of ``LECTURECHECK_RUN`` in the kernel's environment; processes that left the tree (daemons)
-            are
-            found by it. Without it they are not counted.
-        read_group: gives the bytes that the run's own memory group holds (Linux), or ``None`` where it has none.
+        interval_seconds: time between two samples; longer on a busy tree, so that sampling takes under 1 % of a core.
+        run_token: value of ``LECTURECHECK_RUN`` in the kernel's environment; it finds processes that left the tree
+            (daemons). Without it they are not counted.
+        read_group: returns the bytes that the run's own memory group holds (Linux), or ``None`` where it has none.
     """
     if sys.platform == "linux":
         from pytest_lecturecheck.probe.memory import _linux  # noqa: PLC0415 - only the module of this system is loaded
 
         return _linux.open_probe(pid, interval_seconds=interval_seconds, run_token=run_token, read_group=read_group)
-    elif sys.platform == "darwin":  # noqa: RET505 - type checkers take what follows a return here for dead
+    elif sys.platform == "darwin":  # noqa: RET505 - type checkers treat code after it as unreachable
         from pytest_lecturecheck.probe.memory import _darwin  # noqa: PLC0415 - as above
 
         return _darwin.open_probe(pid, interval_seconds=interval_seconds)

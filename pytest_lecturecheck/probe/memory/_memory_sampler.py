@@ -8,35 +8,34 @@ import time
 from typing import Final, Protocol
 
 _SHARE: Final = 0.007
-"""Share of a core that samples may take; beyond, they become rarer. With what this clock does not show, below 1 %."""
+"""Share of a core that samples may take before they become rarer; with the cost of thread switches it is below 1 %."""
 _SMOOTHING: Final = 0.05
 _TOGETHER: Final = 0.25
-"""Part of the interval by which a sample may come early, so that several probes are read in one go."""
+"""Part of the interval by which a sample may come early, so that several probes are read at one wake-up."""
 
 
 class Sampled(Protocol):
-    """What the sampler drives."""
+    """A target of the sampler."""
 
     def sample(self, interval_seconds: float) -> bool:
-        """Take one cheap sample; ``interval_seconds`` is the present interval. Tell whether a dear one is wanted."""
+        """Take one cheap sample at the given interval, and return True if an expensive one is wanted."""
 
     def sample_deeply(self) -> None:
-        """Take the dear sample, which is rationed by who asks for it."""
+        """Take the expensive sample; the target limits its rate."""
 
 
 class MemorySampler:
     """
-    A daemon thread that runs while there is something to sample, and ends by itself after.
+    A daemon thread that runs while there is something to sample, and then ends.
 
-    Removing never waits for the thread: a sample that is being taken at that moment must find out for itself that it is
-    not wanted any more.
+    :meth:`remove` never waits for the thread, so a target may be sampled once more after it was removed.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # A lock that is held is the cheapest alarm clock: an Event costs twice the time for each tick.
-        self._alarm = threading.Lock()
-        self._alarm.acquire()
+        # Acquiring a held lock with a timeout is the cheapest timer: an Event costs twice as much for each tick.
+        self._wake = threading.Lock()
+        self._wake.acquire()
         self._intervals: dict[Sampled, float] = {}
         self._due: dict[Sampled, float] = {}
         self._thread: threading.Thread | None = None
@@ -48,23 +47,23 @@ class MemorySampler:
         with self._lock:
             self._intervals[target] = interval_seconds
             self._due[target] = 0.0
-            # After a fork the child has the object but not the thread.
+            # A forked child has this object but not the thread.
             if self._thread is None or not self._thread.is_alive():
                 self._round_seconds = 0.0
                 self._thread = threading.Thread(target=self._run, name="lecturecheck-sampler", daemon=True)
                 self._thread.start()
-            self._ring()
+            self._wake_up()
 
     def remove(self, target: Sampled) -> None:
-        """Sample ``target`` no more; harmless where it is not sampled."""
+        """Stop sampling ``target``; harmless where it is not sampled."""
         with self._lock:
             if self._due.pop(target, None) is not None:
                 del self._intervals[target]
-                self._ring()
+                self._wake_up()
 
-    def _ring(self) -> None:
-        if self._alarm.locked():
-            self._alarm.release()
+    def _wake_up(self) -> None:
+        if self._wake.locked():
+            self._wake.release()
 
     def _run(self) -> None:
         used_before = time.thread_time()
@@ -74,13 +73,13 @@ class MemorySampler:
                     self._thread = None
                     return
                 ready = self._take_ready()
-            wanting = [target for target, interval_seconds in ready if target.sample(interval_seconds)]
+            wanted = [target for target, interval_seconds in ready if target.sample(interval_seconds)]
             self._round_seconds += _SMOOTHING * (time.thread_time() - used_before - self._round_seconds)
-            for target in wanting:
+            for target in wanted:
                 target.sample_deeply()
             used_before = time.thread_time()
-            # Whoever is added or removed meanwhile rings, so that what was found due before still holds here.
-            self._alarm.acquire(timeout=max(0.0, self._next_at - time.monotonic()))
+            # Adding or removing a target releases the lock, so that a new due time takes effect at once.
+            self._wake.acquire(timeout=max(0.0, self._next_at - time.monotonic()))
 
     def _take_ready(self) -> list[tuple[Sampled, float]]:
         now = time.monotonic()

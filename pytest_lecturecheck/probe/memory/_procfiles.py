@@ -1,4 +1,4 @@
-"""Files below ``/proc`` that are opened once and read often."""
+"""Files below ``/proc`` that are opened once and read often: opening them each time doubles the cost of a sample."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pytest_lecturecheck.probe.procfs import (
 )
 
 _BUFFER_SIZE: Final = 64 * 1024
-# procfs hands out lists in pieces of at most a page.
+# procfs returns long lists in pieces of at most one page, so a nearly full page may be followed by another.
 _SHORT_READ: Final = 3800
 
-if sys.platform == "win32":  # recorded trees are read there too
+if sys.platform == "win32":  # tests read recorded trees there
 
     def read_at(descriptor: int, offset: int) -> bytes:
-        """Read what stands at ``offset``."""
+        """Read from ``offset``."""
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, _BUFFER_SIZE)
 else:
 
     def read_at(descriptor: int, offset: int) -> bytes:
-        """Read what stands at ``offset``."""
+        """Read from ``offset``."""
         return os.pread(descriptor, _BUFFER_SIZE, offset)
 
 
@@ -46,8 +46,8 @@ class KeptFile:
     """
     One file of one process, opened at the first use and kept.
 
-    A descriptor below ``/proc`` belongs to its process: when that has ended, reads fail, even if its number was given
-    to another process. The file is therefore never opened a second time.
+    A descriptor below ``/proc`` belongs to one process. When that has ended, reads fail, even if its process id was
+    reused. For that reason the file is never opened a second time.
 
     Args:
         path: the file.
@@ -64,7 +64,7 @@ class KeptFile:
         """Why the file can no longer be used; ``None`` while it can."""
 
     def read(self) -> bytes | None:
-        """Read the file from its start; ``None`` where that is not possible (any more)."""
+        """Read the file from its start; ``None`` where that is not (or no longer) possible."""
         if self._descriptor < 0 and not self._open():
             return None
         try:
@@ -78,7 +78,7 @@ class KeptFile:
         return text
 
     def write(self, text: bytes) -> bool:
-        """Write at the start of the file; ``False`` where that is not possible (any more)."""
+        """Write at the start of the file; return False where that is not (or no longer) possible."""
         if self._descriptor < 0 and not self._open():
             return False
         try:
@@ -90,7 +90,7 @@ class KeptFile:
         return True
 
     def open(self) -> int | None:
-        """Open the file if it is not yet, and give its descriptor for very busy loops; ``None`` without one."""
+        """Open the file if necessary, and return its descriptor for busy loops; ``None`` without one."""
         return self._descriptor if self._descriptor >= 0 or self._open() else None
 
     def close(self, error: OSError | None = None) -> None:
@@ -113,9 +113,10 @@ class KeptFile:
 
 class StatusFile(KeptFile):
     """
-    ``/proc/PID/status`` of one process; parsed anew only where something of what is read of it has changed.
+    ``/proc/PID/status`` of one process, parsed again only if one of the lines in use has changed.
 
-    Parsing costs several times the comparison, and a kernel that waits, or computes on what it has, changes nothing.
+    Parsing costs several times as much as the comparison. A kernel that waits, or computes on the memory it has,
+    changes none of these lines.
     """
 
     __slots__ = ("_can_compare", "_lines", "_status")
@@ -127,7 +128,7 @@ class StatusFile(KeptFile):
         self._status: Status | None = None
 
     def read_status(self) -> Status | None:
-        """Read the status; ``None`` where :attr:`error` says why, and for a process without memory (a zombie)."""
+        """Read the status; ``None`` if reading failed (see :attr:`error`), and for a zombie, which has no memory."""
         text = self.read()
         if text is None:
             return None
@@ -142,7 +143,7 @@ class StatusFile(KeptFile):
 
 
 class StatFile(KeptFile):
-    """``/proc/PID/stat`` of one process; parsed anew only where it has changed."""
+    """``/proc/PID/stat`` of one process, parsed again only if it has changed."""
 
     __slots__ = ("_counters", "_text")
 

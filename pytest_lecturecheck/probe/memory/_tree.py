@@ -1,4 +1,4 @@
-"""Which processes belong to a kernel on Linux, and what they hold; cheap enough to be asked forty times a second."""
+"""The processes that belong to a kernel on Linux, and what they hold; cheap enough for forty readings a second."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pytest_lecturecheck.probe.procfs import (
 )
 
 _KEPT_FILES: Final = 64
-"""Files kept open for each kind; what is beyond is opened for every reading, which costs twice the time."""
+"""Files kept open of each kind; further ones are opened for every reading, which takes twice the time."""
 _ALL_THREADS_EVERY: Final = 4
-"""Every so many walks the lists of all threads are read, else only that of the first, where most children come from."""
+"""Interval, in walks, of reading the lists of all threads; else only the first thread's, which starts most children."""
 _DESCENT_SECONDS: Final = 0.25
-"""Time after which grandchildren are looked for again although the kernel's own children are the same."""
+"""Time after which grandchildren are searched again although the kernel's own children have not changed."""
 _SCAN_SECONDS: Final = 1.0
-"""The same where the system has no lists of children, and every process must be asked for its parent."""
+"""The same where the kernel was built without lists of children, and the parent of every process must be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class MemberSum:
 
     Attributes:
         bound_bytes: resident and swapped pages; shared ones count several times, so this is an upper bound.
-        largest_bytes: the same of the largest process: the tree holds at least that.
+        largest_bytes: the same for the largest process: the tree holds at least that.
         process_count: processes in the sum.
     """
 
@@ -44,7 +44,7 @@ class MemberSum:
 
 class ProcessTree:
     """
-    The descendants of one process, and strays that are named to it.
+    The descendants of one process, and processes that left the tree and are added by the caller.
 
     Args:
         pid: the process at the root.
@@ -69,24 +69,24 @@ class ProcessTree:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Give the living processes of the tree without its root, as of the last walk or reading."""
+        """Return the living processes of the tree without its root, as of the last walk or reading."""
         return tuple(self._members)
 
     def set_strays(self, pids: Iterable[int]) -> None:
-        """Name processes that belong to the tree although they hang elsewhere; ancestors of the root are refused."""
+        """Set processes that belong to the tree although their parent does not; ancestors of the root are ignored."""
         self._strays = set(pids) - self._excluded
 
     def walk(self, thread_count: int, now: float, *, complete: bool = False) -> bool:
         """
-        Look who belongs to the tree.
+        Find the processes of the tree.
 
         Args:
             thread_count: threads of the root as last read; while it is the same, they are not listed again.
             now: seconds on any clock.
-            complete: look for grandchildren, too, however recently that was done.
+            complete: search for grandchildren even if that was done a moment ago.
 
         Returns:
-            Whether a process was found, be it only a new zombie.
+            Whether a process was found, even if it is only a new zombie.
         """
         is_due = complete or now - self._walked_at >= (_DESCENT_SECONDS if self._has_lists else _SCAN_SECONDS)
         if not self._has_lists and not is_due:
@@ -102,7 +102,7 @@ class ProcessTree:
         return self._take_in(self._descend(starts))
 
     def _is_still_alone(self, thread_count: int, *, all_threads: bool) -> bool:
-        """Tell that nobody was there before and no list names anybody now: so it is at nearly every walk."""
+        """Return True if there was no process before and no list has one now, which is the usual case."""
         if self._members or self._starts or self._strays or self._zombies or self._children:
             return False
         if len(self._descriptors) != thread_count:
@@ -126,7 +126,7 @@ class ProcessTree:
         return bool(self._members)
 
     def read_members(self) -> MemberSum:
-        """Read the memory of all members, and forget those that have ended."""
+        """Read the memory of all members, and remove those that have ended."""
         bound_bytes = largest_bytes = 0
         for index, (pid, file) in enumerate(list(self._members.items())):
             if index < _KEPT_FILES:
@@ -139,7 +139,7 @@ class ProcessTree:
                 largest_bytes = max(largest_bytes, status.rss_bytes + status.swap_bytes)
                 continue
             if is_there:
-                # A zombie holds no memory; it stays in the lists until it is waited for.
+                # A zombie holds no memory, and stays in the lists until its parent reaps it.
                 self._zombies.add(pid)
             self._strays.discard(pid)
             self._members.pop(pid).close()
@@ -156,10 +156,10 @@ class ProcessTree:
         if not self._has_lists:
             return self._children_by_scan()
         if len(self._threads) != thread_count or not self._read_lists(all_threads=all_threads):
-            # A thread has ended, and another one may have taken its place.
+            # A thread has ended, and another may have been started.
             self._list_threads()
             if not self._read_lists(all_threads=True):
-                # Thread after thread ends. Nothing that was opened is used again.
+                # Threads keep ending while they are listed, so none of the open files can be trusted.
                 self._forget_threads()
         return {pid for pids in self._children.values() for pid in pids} - self._excluded
 
@@ -177,7 +177,7 @@ class ProcessTree:
                 self._threads.pop(thread).close()
         for thread in threads - self._threads.keys():
             self._threads[thread] = KeptFile(f"{folder}/{thread}/children")
-        # The first thread comes first.
+        # The main thread comes first: see _ALL_THREADS_EVERY.
         kept = sorted(self._threads, key=lambda thread: (thread != self._pid, thread))[:_KEPT_FILES]
         descriptors = {thread: self._threads[thread].open() for thread in kept}
         self._descriptors = {thread: item for thread, item in descriptors.items() if item is not None}
@@ -186,7 +186,7 @@ class ProcessTree:
         """Read the lists of children, of the first thread or of all; ``False`` where a thread was missing."""
         threads = self._descriptors.items() if all_threads else list(self._descriptors.items())[:1]
         try:
-            # Nearly always all of them are empty: this loop is the price of every cell.
+            # Nearly always all lists are empty, and this loop runs for every cell.
             filled = [thread for thread, descriptor in threads if read_at(descriptor, 0)]
         except OSError:
             return False
@@ -208,7 +208,7 @@ class ProcessTree:
             if pid in found or pid in self._excluded:
                 continue
             found.add(pid)
-            # The scan has found all generations at once.
+            # A scan has found all generations at once.
             left.extend(self._children_of(pid) if self._has_lists else ())
         return found
 
@@ -240,12 +240,12 @@ class ProcessTree:
 
 def read_proportional_sizes(pids: Iterable[int], proc_root: str) -> ProportionalSizes | None:
     """
-    Add up the proportional sizes of processes; ``None`` where that cannot be had.
+    Return the sum of the proportional sizes of processes; ``None`` where it cannot be read.
 
-    The system walks the page tables for it: some 10 ms for each GiB of small pages. A process that may not be read is
-    left out. The processes run on meanwhile, and a page that one of them maps or leaves in the middle can be counted
-    with two different shares. So the sum is taken lower by as much as resident sizes have moved, and dropped where a
-    process ended, because nobody knows what that one had mapped. What remains is not too high.
+    Linux walks the page tables for it, which takes about 10 ms for each GiB of small pages. A process that may not be
+    read is left out. The processes continue meanwhile, and a page that one of them maps or unmaps can be counted with
+    two different shares. The sum is therefore reduced by the change of resident sizes, and dropped if a process ended,
+    because its mappings are unknown. The result is never too high.
     """
     before = _plain_sizes(pids, proc_root)
     texts = (read_once(f"{proc_root}/{pid}/smaps_rollup") for pid in before)

@@ -51,14 +51,14 @@ def foreign(name):
 
 
 @pytest.mark.parametrize("name", ["host_pids.json", "no_list.json"])
-def test_processes_of_another_namespace_bound_the_run_by_the_rise(name):
+def test_in_another_namespace_the_rise_is_the_bound(name):
     found = foreign(name)
     assert figure(found) == bracket(0, 4000)
-    assert not found.is_told
+    assert not found.is_separated
     assert found.peak.others_bytes is None
 
 
-def test_a_number_that_was_there_first_is_not_ours():
+def test_an_earlier_process_is_not_ours():
     found = foreign("pid_clash.json")
     assert figure(found) == bracket(0, 0)
     assert found.peak.known_bytes == 0
@@ -83,7 +83,7 @@ def test_a_number_that_was_there_first_is_not_ours():
         ),
     ],
 )
-def test_verdicts_on_an_upper_bound_claim_no_more_than_it_says(limit, kind, message):
+def test_verdicts_respect_an_upper_bound(limit, kind, message):
     run = Run(
         lecture="a.md",
         platform="p",
@@ -103,20 +103,20 @@ def test_processes_of_this_namespace_are_added_up():
     )
     assert figure(found) == sampled(290)
     assert found.peak.others_bytes == 740 * MIB
-    assert found.is_told
+    assert found.is_separated
 
 
-def test_a_run_that_never_touched_the_card_is_zero_where_numbers_are_known():
+def test_an_unused_card_is_zero_in_a_known_namespace():
     assert figure(attribute([reading(3), reading(9003, {7: 9000})], {41}, same_namespace=True)) == sampled(0)
 
 
-def test_numbers_that_show_with_bytes_settle_what_was_in_doubt_before():
+def test_listed_bytes_resolve_earlier_doubts():
     found = attribute([reading(3), reading(9003, {7: 9000}), reading(9403, {7: 9000, 41: 400})], {41})
     assert figure(found) == sampled(400)
-    assert found.is_told
+    assert found.is_separated
 
 
-def test_processes_listed_with_zero_bytes_are_no_figure():
+def test_processes_listed_with_zero_bytes_are_no_value():
     listed = [reading(500), reading(4500, {41: 0})]
     assert figure(attribute(listed, {41})) == bracket(0, 4000)
     assert figure(attribute(listed, {41}, same_namespace=True)) == bracket(0, 4000)
@@ -132,7 +132,7 @@ def test_no_list_at_all():
     assert figure(found) == bracket(0, 0, "no permission to read the card")
 
 
-def test_who_leaves_does_not_hide_what_the_run_took():
+def test_a_leaving_process_does_not_hide_the_runs_use():
     # 5000 MiB of a neighbour go, 4000 MiB of the run come: the device falls.
     found = attribute([reading(5003, {7: 5000}), reading(4003)], {41})
     assert figure(found) == bracket(0, 4000)
@@ -140,11 +140,11 @@ def test_who_leaves_does_not_hide_what_the_run_took():
     assert figure(unlisted) == bracket(0, 4000)
 
 
-def test_growth_of_who_was_there_first_is_not_the_runs():
+def test_growth_of_earlier_processes_is_not_the_runs():
     assert figure(attribute([reading(503, {7: 500}), reading(2503, {7: 2500})], {41})) == bracket(0, 0)
 
 
-def test_memory_of_nobody_counts_only_when_it_stays():
+def test_unlisted_memory_counts_only_if_it_stays():
     ending = [reading(3), reading(9003, {7: 9000}), *[reading(9003)] * 5, reading(3)]
     assert figure(attribute(ending, {41}, same_namespace=True)) == sampled(0)
     staying = [reading(3), *[reading(9003)] * 20]
@@ -152,7 +152,7 @@ def test_memory_of_nobody_counts_only_when_it_stays():
     assert figure(found) == bracket(0, 9000, "held by no listed process")
 
 
-def test_a_device_that_failed_half_way_leaves_a_lower_bound_and_no_upper_one():
+def test_a_device_that_fails_midway_leaves_a_lower_bound():
     told = attribute([reading(3), reading(403, {41: 400})], {41}, same_namespace=True)
     found = figure(told, failure="the GPU is lost")
     assert (found.value, found.method, found.source) == (
@@ -181,7 +181,7 @@ def test_bounds_hold_whatever_is_listed(moments, ours, same_namespace):
 
 
 @given(st.lists(st.integers(0, 9000), min_size=2, max_size=12))
-def test_zero_is_never_claimed_in_another_namespace_when_the_device_rose(levels):
+def test_zero_is_never_claimed_if_the_device_rose(levels):
     found = figure(attribute([reading(used) for used in levels], {41}))
     assert found.method is Method.BRACKET
     assert found.high == max(used - min(levels[: position + 1]) for position, used in enumerate(levels)) * MIB

@@ -99,7 +99,7 @@ def test_a_leftover_of_an_earlier_lecture():
     assert at_death.used.value == 10000 * MIB
 
 
-def test_memory_that_comes_back_a_moment_after_the_end_is_no_leftover():
+def test_memory_freed_shortly_after_the_end_is_no_leftover():
     bench = Bench(facts={41: marked("t", "a.md")})
     probe = bench.monitor.open_probe(41, "t")
     bench.at(1.0, reading(503, {41: 500}))
@@ -115,7 +115,7 @@ def test_memory_that_comes_back_a_moment_after_the_end_is_no_leftover():
     assert bench.wanting_count == 0
 
 
-def test_nothing_is_waited_for_where_the_run_held_nothing():
+def test_closing_does_not_wait_if_nothing_was_held():
     bench = Bench()
     probe = bench.monitor.open_probe(41, "t")
     bench.at(1.0, reading(9003, {7: 9000}))
@@ -133,7 +133,7 @@ def test_closing_twice_gives_the_same_and_reads_once():
     assert (len(bench.cards.asked), bench.wanting_count) == (asked, 0)
 
 
-def test_cells_have_the_figure_of_the_card_where_they_held_most():
+def test_cells_report_the_card_where_they_held_most():
     bench = Bench(T4, SECOND)
     probe = bench.monitor.open_probe(41, "t")
     probe.begin_cell()
@@ -149,7 +149,7 @@ def test_cells_have_the_figure_of_the_card_where_they_held_most():
     assert [(use.device, use.used.value) for use in uses] == [(T4, 200 * MIB), (SECOND, 800 * MIB)]
 
 
-def test_the_end_of_a_cell_is_looked_at_unless_that_was_just_done():
+def test_the_end_of_a_cell_is_read_unless_recent():
     bench = Bench()
     probe = bench.monitor.open_probe(41, "t")
     probe.begin_cell()
@@ -175,7 +175,7 @@ def test_a_cell_of_another_namespace_is_bounded():
     assert [(holder.pid, holder.kind) for holder in use.holders] == [(990001, HolderKind.FOREIGN)]
 
 
-def test_a_card_lost_half_way_keeps_what_was_seen_and_is_asked_no_more():
+def test_a_lost_card_keeps_its_readings_and_is_not_read_again():
     bench = Bench(T4, SECOND)
     probe = bench.monitor.open_probe(41, "t")
     bench.at(1.0, reading(503, {41: 500}))
@@ -210,7 +210,7 @@ def test_a_card_that_comes_back_is_read_again():
     assert used(probe.close()[0]).value == 200 * MIB
 
 
-def test_a_card_that_does_not_answer_holds_nobody_up():
+def test_a_hanging_card_delays_nobody():
     bench = Bench()
     bench.is_answering = False
     probe = bench.monitor.open_probe(41, "t")
@@ -220,7 +220,7 @@ def test_a_card_that_does_not_answer_holds_nobody_up():
     assert probe.close() == ({Metric.GPU_USED: unread}, (DeviceUse(device=T4),))
 
 
-def test_figures_of_a_run():
+def test_summary_of_a_run():
     bench = Bench()
     probe = bench.monitor.open_probe(41, "t")
     bench.at(0.1, reading(103, {41: 100}, utilisation=0.5))
@@ -243,7 +243,7 @@ def test_only_visible_cards_are_read():
     assert [use.device for use in probe.snapshot()] == [SECOND]
 
 
-def test_the_kernels_own_environment_counts_where_it_can_be_read():
+def test_the_kernels_own_environment_decides_visible_cards():
     facts = {41: marked("t"), 42: marked("u")}
     facts[41].environ["CUDA_VISIBLE_DEVICES"] = ""
     bench = Bench(T4, SECOND, facts=facts, environ={"CUDA_VISIBLE_DEVICES": "1"})
@@ -260,7 +260,7 @@ def test_no_card_no_probe():
     monitor.close()
 
 
-def test_a_card_that_cannot_be_opened_says_why():
+def test_a_card_that_cannot_be_opened_has_a_reason():
     monitor = GpuMonitor(Failure(reason="no permission to read the card"), Bench().processes)
     probe = monitor.open_probe(41, "t")
     probe.begin_cell()
@@ -268,13 +268,13 @@ def test_a_card_that_cannot_be_opened_says_why():
     assert (probe.end_cell(), probe.snapshot(), probe.close()) == (unread, (), (unread, ()))
 
 
-def test_zero_of_one_card_says_nothing_where_another_was_not_read():
+def test_zero_of_one_card_does_not_hide_an_unread_card():
     bench = Bench(T4, SECOND)
     bench.cards.now[1] = LOST
     assert used(bench.monitor.open_probe(41, "t").close()[0]) == Unavailable(metric=Metric.GPU_USED, reason=LOST.reason)
 
 
-def test_closing_the_monitor_lets_go_of_the_library_once():
+def test_closing_the_monitor_closes_the_library_once():
     bench = Bench()
     probe = bench.monitor.open_probe(41, "t")
     bench.monitor.close()

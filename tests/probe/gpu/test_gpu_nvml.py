@@ -96,7 +96,7 @@ def test_cards_with_all_that_is_read(read):
     }
 
 
-def test_an_older_driver_is_asked_in_the_older_ways(read_old):
+def test_an_older_driver_is_read_by_older_calls(read_old):
     answer = read_old(HEAD + T4 + PROCESSES)
     # What the driver keeps for itself counts as used in the older call.
     found = moment(1156 * MIB, listed((7, 50 * MIB), (101, 700 * MIB), (102, 100 * MIB)), 0.37)
@@ -108,12 +108,12 @@ def test_an_older_driver_is_asked_in_the_older_ways(read_old):
 
 
 @pytest.mark.parametrize("code", [3, 13, 25])
-def test_a_call_that_is_not_offered_gives_way_to_the_older_one(read, code):
+def test_an_unsupported_call_falls_back_to_the_older_one(read, code):
     answer = read(HEAD + T4 + f"error nvmlDeviceGetMemoryInfo_v2 {code}\n")
     assert answer["moments"][0][0]["used_bytes"] == 1156 * MIB
 
 
-def test_slices_take_the_place_of_their_card(read):
+def test_slices_replace_their_card(read):
     answer = read(HEAD + DIVIDED)
     assert answer["devices"] == [
         device(0, "A100 MIG 1g.5gb", "MIG-1", 5 * GIB, is_slice=True),
@@ -142,9 +142,9 @@ def test_a_card_that_does_not_know_of_slices_is_whole(read, code):
     ("code", "reason", "is_lasting"),
     [
         (1, "the driver's library was shut down", True),
-        (3, "the card does not give it (N/A)", False),
+        (3, "the card does not report it (N/A)", False),
         (4, "no permission to read the card", True),
-        (8, "the card's power cables are not attached as they should be", True),
+        (8, "the card's power cables are not attached correctly", True),
         (9, "the NVIDIA driver is not loaded", True),
         (10, "the card did not answer in time", False),
         (11, "the card's interrupts do not reach the driver", False),
@@ -155,7 +155,7 @@ def test_a_card_that_does_not_know_of_slices_is_whole(read, code):
         (17, "the operating system has blocked the request", False),
         (
             18,
-            "the driver's library and the loaded driver are of different versions (a restart of the machine cures it)",
+            "the driver's library and the loaded driver are of different versions; restart the machine",
             True,
         ),
         (20, "NVML error 20: Insufficient Memory", False),
@@ -163,7 +163,7 @@ def test_a_card_that_does_not_know_of_slices_is_whole(read, code):
         (999, "NVML error 999: Unknown Error", False),
     ],
 )
-def test_every_failure_has_its_words(read, code, reason, is_lasting):
+def test_every_failure_has_a_text(read, code, reason, is_lasting):
     said = failure(reason, is_lasting=is_lasting)
     assert read(HEAD + T4 + f"error nvmlInitWithFlags {code}\n") == {"failure": said}
     assert read(HEAD + T4 + f"error nvmlDeviceGetCount_v2 {code}\n") == {"failure": said}
@@ -178,11 +178,11 @@ def test_every_failure_has_its_words(read, code, reason, is_lasting):
 
 @pytest.mark.parametrize("code", [3, 4, 15, 999])
 @pytest.mark.parametrize("kind", ["Compute", "Graphics"])
-def test_a_list_that_is_refused_is_no_empty_list(read, kind, code):
+def test_a_refused_list_is_not_empty(read, kind, code):
     name = f"nvmlDeviceGet{kind}RunningProcesses"
     answer = read(HEAD + T4 + PROCESSES + f"error {name}_v3 {code}\nerror {name}_v2 {code}\n")
     words = {
-        3: "the card does not give it (N/A)",
+        3: "the card does not report it (N/A)",
         4: "no permission to read the card",
         15: "the GPU is lost (it has fallen off the bus)",
         999: "NVML error 999: Unknown Error",
@@ -206,10 +206,10 @@ def test_a_process_that_computes_and_draws_counts_once(read):
     assert answer["moments"][0][0]["processes"] == listed((101, 6 * MIB), (102, 5 * MIB))
 
 
-def test_memory_that_is_not_available_is_no_figure(read):
+def test_unavailable_memory_is_no_value(read):
     answer = read(HEAD + f"device 0 Tesla_T4 GPU-0 {16 * GIB} 0 {NOT_AVAILABLE} 1 0\n")
     assert answer["devices"][0]["total_bytes"] is None
-    assert answer["moments"] == [[failure("the card does not give it (N/A)", is_lasting=False)]]
+    assert answer["moments"] == [[failure("the card does not report it (N/A)", is_lasting=False)]]
 
 
 @pytest.mark.parametrize("code", [3, 15])
@@ -234,7 +234,7 @@ def test_names_and_versions_that_are_not_available(read):
     assert (answer["driver"], answer["cuda"]) == (None, None)
 
 
-def test_a_card_that_is_lost_half_way_leaves_the_others(read):
+def test_a_lost_card_leaves_the_others(read):
     lost = f"error nvmlDeviceGetMemoryInfo_v2:0 15\nprocess 1 compute 9 {MIB}\n"
     answer = read(HEAD + T4 + SECOND, HEAD + T4 + SECOND + lost, HEAD + SECOND)
     gone = failure("the GPU is lost (it has fallen off the bus)")
@@ -245,7 +245,7 @@ def test_a_card_that_is_lost_half_way_leaves_the_others(read):
     ]
 
 
-def test_the_library_is_shut_down_once_for_each_time_it_was_opened(read):
+def test_the_library_is_shut_down_once_for_each_start(read):
     before = len(read.shutdowns.read_text()) if read.shutdowns.exists() else 0
     read(HEAD + T4)
     assert len(read.shutdowns.read_text()) == before + 1

@@ -54,7 +54,7 @@ def test_signs_of_a_device(tmp_path, name):
 
 
 @on_linux
-def test_a_device_whose_library_is_missing_is_said(tmp_path):
+def test_a_device_without_its_library_is_reported(tmp_path):
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidiactl").touch()
     code = (

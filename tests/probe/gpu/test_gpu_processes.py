@@ -49,20 +49,20 @@ def own(proc, *pids, processes=None):
     return (processes or ProcProcesses(proc.root)).find_own(pids, kernel_pid=KERNEL, token="t")
 
 
-def test_marked_processes_are_the_runs_wherever_they_went(proc):
+def test_marked_processes_belong_to_the_run(proc):
     proc.process(200, parent=1, token="t")
     proc.process(201, parent=KERNEL, token="u")
     proc.process(202, parent=1)
     assert own(proc, KERNEL, 200, 201, 202, 999) == {KERNEL, 200}
 
 
-def test_a_cleaned_environment_is_found_by_the_tree(proc):
+def test_a_replaced_environment_is_found_by_the_tree(proc):
     proc.process(200, parent=KERNEL)
     proc.process(201, parent=200)
     assert own(proc, 200, 201) == {200, 201}
 
 
-def test_a_process_of_the_kernels_number_without_its_mark_is_no_kernel(proc):
+def test_an_unmarked_process_with_the_kernels_id_is_no_kernel(proc):
     proc.process(KERNEL)
     proc.process(200, parent=KERNEL)
     assert own(proc, KERNEL, 200) == set()
@@ -75,7 +75,7 @@ def test_numbers_of_inner_namespaces_are_translated(proc):
     assert own(proc, 37) == set()
 
 
-def test_what_a_process_was_is_known_after_its_end(proc):
+def test_a_process_is_known_after_its_end(proc):
     processes = ProcProcesses(proc.root)
     alive = processes.facts(KERNEL)
     assert (alive.is_there, alive.token, alive.lecture) == (True, "t", "a.md")
@@ -87,7 +87,7 @@ def test_what_a_process_was_is_known_after_its_end(proc):
     assert processes.facts(KERNEL) == zombie
 
 
-def test_a_later_process_of_the_same_number_is_another(proc):
+def test_a_reused_process_id_is_another_process(proc):
     processes = ProcProcesses(proc.root)
     processes.facts(KERNEL)
     proc.process(KERNEL, start=8)
@@ -123,7 +123,7 @@ def test_memory_of_processes_is_bounded(proc):
 
 @pytest.mark.parametrize(("link", "known"), [("pid:[4026531836]", True), ("pid:[4026532211]", False), (None, False)])
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there, and this is about Linux")
-def test_numbers_are_known_in_the_first_namespace_of_a_machine(proc, link, known):
+def test_ids_are_known_in_the_initial_namespace(proc, link, known):
     if link is not None:
         (proc.root / "self/ns").mkdir(parents=True)
         (proc.root / "self/ns/pid").symlink_to(link)

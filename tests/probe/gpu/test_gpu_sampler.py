@@ -18,7 +18,7 @@ class Counted:
             assert self.reached.wait_for(lambda: self.count >= count, 30)
 
 
-def test_samples_are_taken_while_somebody_wants_them():
+def test_samples_are_taken_while_a_probe_is_open():
     counted = Counted()
     sampler = DeviceSampler(counted.sample, 0.001)
     sampler.start()
@@ -36,7 +36,7 @@ def test_samples_are_taken_while_somebody_wants_them():
     sampler.stop()
 
 
-def test_a_look_does_not_wait_for_the_interval():
+def test_a_request_does_not_wait_for_the_interval():
     counted = Counted()
     sampler = DeviceSampler(counted.sample, 10_000)
     sampler.start()
@@ -47,7 +47,7 @@ def test_a_look_does_not_wait_for_the_interval():
     sampler.stop()
 
 
-def test_a_look_at_a_card_that_hangs_ends():
+def test_a_request_to_a_hanging_card_ends():
     hanging = threading.Event()
     sampler = DeviceSampler(lambda: hanging.wait(30))
     sampler.start()
@@ -56,5 +56,5 @@ def test_a_look_at_a_card_that_hangs_ends():
     hanging.set()
 
 
-def test_a_look_that_nobody_answers():
+def test_an_unanswered_request_times_out():
     assert not DeviceSampler(lambda: None).look(30)

@@ -80,7 +80,7 @@ def run(mac):
     )
 
 
-def test_both_sizes_are_told_with_their_moments(run):
+def test_both_sizes_are_shown_with_their_times(run):
     footprint, resident = run.measured(Metric.PEAK_FOOTPRINT), run.measured(Metric.PEAK_RSS)
     assert (footprint.value, footprint.method, footprint.high) == (96_500_000_000, Method.SAMPLED, None)
     assert (resident.value, resident.method) == (48_500_000_000, Method.SAMPLED)
@@ -98,13 +98,13 @@ def test_swap_of_the_machine_is_context(run):
     assert run.measured(Metric.PEAK_COMPRESSED).value == 81_300_000_000
 
 
-def test_the_last_sample_has_more_in_memory_than_it_is_charged_for(run):
+def test_the_last_sample_may_be_larger_than_its_charge(run):
     last = run.timeline[-1]
     assert (last.seconds, last.footprint_bytes, last.rss_bytes) == (120.0, 700_000_000, 900_000_000)
     assert last.compressed_bytes is None
 
 
-def test_the_verdict_goes_by_the_footprint(run):
+def test_the_verdict_uses_the_footprint(run):
     verdict = judge(run, BUDGET, Policy(declared_memory_bytes=DECLARED))
     assert (verdict.kind, verdict.failed) == (VerdictKind.NOT_FITTING, True)
     needs, over = verdict.headline.split("; peak footprint ")
@@ -115,7 +115,7 @@ def test_the_verdict_goes_by_the_footprint(run):
     assert over == ("at least 89.9 GiB, limit 55.9 GiB: 34 GiB over (+61 %), in code cell 1, line 7; limit set by hand")
 
 
-def test_a_failure_shows_both_sizes_with_their_moments_and_swap_as_context(run):
+def test_a_failure_shows_both_sizes_with_times_and_swap(run):
     verdict = judge(run, BUDGET, Policy())
     assert verdict.kind is VerdictKind.OVER
     rows = render_failure(Entry(run=run, verdict=verdict, budget=BUDGET), width=200).split("\n")
@@ -131,18 +131,18 @@ def test_a_failure_shows_both_sizes_with_their_moments_and_swap_as_context(run):
     ]
 
 
-def test_two_limits_of_one_figure_say_once_how_it_was_had(run):
+def test_two_limits_name_the_method_once(run):
     verdict = judge(run, BUDGET, Policy(declared_memory_bytes=DECLARED))
     text = render_failure(Entry(run=run, verdict=verdict, budget=BUDGET), width=200)
     assert text.count("sampled every 30 s") == 1
 
 
-def test_one_size_for_both_says_nothing_beside_it(run):
+def test_equal_sizes_are_shown_once(run):
     same = {**run.readings, Metric.PEAK_RSS: replace(run.readings[Metric.PEAK_FOOTPRINT], metric=Metric.PEAK_RSS)}
     assert list(beside_footprint(replace(run, readings=same))) == []
 
 
-def test_the_cap_goes_by_the_footprint(mac):
+def test_the_cap_uses_the_footprint(mac):
     killed = []
     mac.show(mac.samples[1])
     mac.probe.sample(30)

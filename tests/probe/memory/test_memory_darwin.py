@@ -131,14 +131,14 @@ def test_a_refusal_is_a_reason_and_never_zero(mac, error, reason):
     assert probe.snapshot() is None
 
 
-def test_an_older_system_says_so(old_mac):
+def test_an_older_system_has_a_reason(old_mac):
     probe = open_on(old_mac.system)
     probe.begin_cell()
     found = probe.end_cell().readings[Metric.PEAK_FOOTPRINT]
     assert found.text == "not measured (proc_pid_rusage of this system does not know RUSAGE_INFO_V4)"
 
 
-def test_no_library_says_so(tmp_path):
+def test_a_missing_library_has_a_reason(tmp_path):
     probe = open_on(open_libsystem(str(tmp_path / "libSystem.B.dylib")))
     probe.begin_cell()
     found = probe.end_cell().readings
@@ -147,7 +147,7 @@ def test_no_library_says_so(tmp_path):
     probe.close()
 
 
-def test_a_reset_that_is_refused_leaves_the_peak_of_its_life(mac):
+def test_a_refused_reset_leaves_the_lifetime_peak(mac):
     sizes = {"resident": 40, "footprint": 50, "interval": 60, "lifetime": 60}
     mac.say(process(**sizes), f"error proc_reset_footprint_interval {errno.EACCES}")
     probe = open_on(mac.system)

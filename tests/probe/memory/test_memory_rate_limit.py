@@ -15,7 +15,7 @@ def test_a_reading_must_be_earned():
     assert ration.allows(50.0)
 
 
-def test_savings_are_not_spent_all_at_once():
+def test_bursts_are_prevented():
     ration = RateLimiter(0.0)
     ration.spend(1000.0, 1000.5)
     assert not ration.allows(1005.0)

@@ -148,7 +148,7 @@ def test_contract_after_death(start, open_probe):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="about systems without its library")
-def test_the_library_of_another_system_is_missed_with_a_reason(start):
+def test_a_missing_library_is_a_reason(start):
     kernel = start(darwin_probe)
     found = kernel.cell("pass").readings
     reasons = {reading.reason for reading in found.values() if isinstance(reading, Unavailable)}
@@ -319,7 +319,7 @@ def test_shared_memory_is_counted_once(start):
 
 
 @on_linux
-def test_a_late_thread_is_charged_to_the_cell_that_was_running(start):
+def test_a_late_thread_is_charged_to_the_running_cell(start):
     kernel = start()
     first = kernel.cell(
         "import threading, time\n"
@@ -402,7 +402,7 @@ def test_an_independent_witness_agrees(start):
 
 
 @on_linux
-def test_death_in_mid_cell_keeps_what_was_seen(start):
+def test_death_in_mid_cell_keeps_the_last_sample(start):
     kernel = start()
     kernel.probe.begin_cell()
     kernel.send("x = bytearray(200_000_000)")

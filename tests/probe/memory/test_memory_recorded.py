@@ -110,7 +110,7 @@ def test_each_cell_has_its_own_mark(proc, open_probe):
     assert probe.close()[Metric.PEAK_FOOTPRINT].value == 640 * MIB
 
 
-def test_what_happens_between_cells_is_the_lectures(proc, open_probe):
+def test_memory_between_cells_counts_for_the_lecture(proc, open_probe):
     probe = open_probe()
     probe.begin_cell()
     first = probe.end_cell()
@@ -165,7 +165,7 @@ def test_use_of_a_cell(proc, open_probe):
         assert lecture[metric].value == readings[metric].value
 
 
-def test_use_before_the_first_cell_is_not_the_first_cells(proc, open_probe):
+def test_usage_before_the_first_cell_is_not_charged_to_it(proc, open_probe):
     probe = open_probe()
     proc.usage(KERNEL, ticks=500)
     probe.sample(0.025)
@@ -224,7 +224,7 @@ class Meanwhile:
         self.action()
 
 
-def test_what_moves_during_a_reading_is_not_counted(proc):
+def test_changes_during_a_reading_are_not_counted(proc):
     for pid in (200, 300):
         proc.process(pid, parent=KERNEL)
         proc.memory(pid, rss=100)
@@ -235,14 +235,14 @@ def test_what_moves_during_a_reading_is_not_counted(proc):
     assert grown.pss_bytes == 170 * MIB
 
 
-def test_a_reading_during_which_a_process_ended_is_thrown_away(proc):
+def test_a_reading_is_dropped_if_a_process_ended(proc):
     proc.process(200, parent=KERNEL)
     proc.process(300, parent=KERNEL)
     ended = Meanwhile((200, 300), lambda: proc.write("300/status", "Name:\tpython\nState:\tZ (zombie)\n"))
     assert read_proportional_sizes(ended, str(proc.root)) is None
 
 
-def test_a_memory_group_counts_the_tree_without_looking_into_it(proc, open_probe):
+def test_a_memory_group_replaces_reading_the_tree(proc, open_probe):
     held = [500 * MIB]
     probe = open_probe(read_group=lambda: held[0])
     proc.process(200, parent=KERNEL)
@@ -266,7 +266,7 @@ def test_a_memory_group_counts_the_tree_without_looking_into_it(proc, open_probe
     assert probe.close()[Metric.PEAK_FOOTPRINT] == footprint(found)
 
 
-def test_a_memory_group_that_cannot_be_read_leaves_proportional_sizes(proc, open_probe):
+def test_an_unreadable_memory_group_falls_back_to_pss(proc, open_probe):
     probe = open_probe(read_group=lambda: None)
     proc.process(200, parent=KERNEL)
     proc.memory(KERNEL, rss=400)
@@ -276,7 +276,7 @@ def test_a_memory_group_that_cannot_be_read_leaves_proportional_sizes(proc, open
     assert probe.sample(0.025) is True
 
 
-def test_a_plain_sum_below_the_known_peak_is_not_looked_into(proc, open_probe):
+def test_pss_is_not_read_below_the_known_peak(proc, open_probe):
     probe = open_probe()
     proc.process(200, parent=KERNEL)
     proc.children(KERNEL, 200)
@@ -286,7 +286,7 @@ def test_a_plain_sum_below_the_known_peak_is_not_looked_into(proc, open_probe):
     assert footprint(probe.end_cell()).source == "VmHWM of the kernel process; children not read"
 
 
-def test_a_child_between_two_samples_is_noticed_by_its_faults(proc, open_probe):
+def test_a_child_between_samples_is_noticed_by_its_faults(proc, open_probe):
     probe = open_probe()
     probe.begin_cell()
     proc.usage(KERNEL, child_faults=49)
@@ -375,7 +375,7 @@ def test_death_in_mid_cell(proc, open_probe):
     assert probe.sample(0.025) is False
 
 
-def test_a_normal_end_does_not_spoil_the_lectures_figure(proc, open_probe):
+def test_a_normal_end_keeps_the_lecture_exact(proc, open_probe):
     probe = open_probe()
     probe.begin_cell()
     proc.memory(KERNEL, rss=60, mark=640)

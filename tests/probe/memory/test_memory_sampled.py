@@ -72,7 +72,7 @@ def footprint(found):
     return getattr(found, "readings", found)[Metric.PEAK_FOOTPRINT]
 
 
-def test_a_peak_that_is_counted_anew_is_exact(counting):
+def test_a_peak_after_a_reset_is_exact(counting):
     counting.begin()
     assert counting.source.resets == [KERNEL]
     counting.sample(held=60, interval=700, peak=700)
@@ -96,7 +96,7 @@ def test_the_start_of_the_kernel_is_not_the_lectures(counting):
     assert footprint(counting.close()).text == "58 MiB"
 
 
-def test_what_happens_between_cells_is_the_lectures(counting):
+def test_memory_between_cells_counts_for_the_lecture(counting):
     counting.begin()
     counting.set(held=55, interval=58, peak=60)
     counting.end()
@@ -106,7 +106,7 @@ def test_what_happens_between_cells_is_the_lectures(counting):
     assert (footprint(counting.close()).text, footprint(counting.close()).method) == ("800 MiB", Method.EXACT)
 
 
-def test_a_refused_reset_leaves_the_peak_of_its_life(counting):
+def test_without_a_reset_the_lifetime_peak_is_used(counting):
     counting.source.can_reset = False
     counting.begin()
     counting.sample(held=55, interval=60, peak=60)
@@ -134,7 +134,7 @@ def test_a_peak_of_a_whole_life(peak, method, text, source):
     assert made.source.resets == []
 
 
-def test_a_lecture_is_exact_once_the_peak_of_its_life_has_risen(bench):
+def test_a_lecture_is_exact_once_its_lifetime_peak_rose(bench):
     bench.begin()
     bench.set(held=52, peak=60)
     bench.end()
@@ -160,7 +160,7 @@ def test_resident_size(bench, rss_peak, method, text):
     assert (found.method, found.text) == (method, text)
 
 
-def test_a_tree_lies_between_its_highest_moment_and_the_sum_of_all_peaks(counting):
+def test_a_tree_is_bracketed_by_highest_sum_and_sum_of_peaks(counting):
     counting.source.children = {KERNEL: [7], 7: [8]}
     counting.set(7, held=100, interval=900)
     counting.set(8, held=10, interval=900)
@@ -177,7 +177,7 @@ def test_a_tree_lies_between_its_highest_moment_and_the_sum_of_all_peaks(countin
     assert counting.probe.snapshot().process_count == 3
 
 
-def test_a_child_that_ended_may_have_held_more_than_was_seen(counting):
+def test_an_ended_child_makes_it_a_lower_bound(counting):
     counting.begin()
     counting.source.children = {KERNEL: [7]}
     counting.set(7, held=100, interval=150)
@@ -191,7 +191,7 @@ def test_a_child_that_ended_may_have_held_more_than_was_seen(counting):
     assert footprint(counting.end()).method is Method.EXACT
 
 
-def test_a_child_between_two_samples_leaves_a_trace(counting):
+def test_a_child_between_two_samples_is_noticed(counting):
     counting.begin()
     counting.set(held=60, interval=80, waited_for=5)
     found = footprint(counting.end())
@@ -200,7 +200,7 @@ def test_a_child_between_two_samples_leaves_a_trace(counting):
     assert footprint(counting.end()).method is Method.EXACT
 
 
-def test_a_grandchild_between_two_samples_leaves_a_trace(counting):
+def test_a_grandchild_between_two_samples_is_noticed(counting):
     counting.source.children = {KERNEL: [7]}
     counting.set(7, held=100, interval=100)
     counting.begin()
@@ -208,7 +208,7 @@ def test_a_grandchild_between_two_samples_leaves_a_trace(counting):
     assert footprint(counting.end()).method is Method.SAMPLED
 
 
-def test_a_child_that_nobody_waited_for_is_news_once(counting):
+def test_a_zombie_child_is_lost_only_once(counting):
     counting.begin()
     counting.source.children = {KERNEL: [7]}
     counting.set(7, held=0, interval=900, has_ended=True)
@@ -227,14 +227,14 @@ def test_a_child_that_may_not_be_read(counting):
         assert (found.method, found.text) == (Method.SAMPLED, ">= 80 MiB")
 
 
-def test_children_that_the_system_does_not_tell_of(counting):
+def test_children_that_the_system_does_not_report(counting):
     counting.source.children = {KERNEL: None}
     counting.begin()
     counting.set(held=60, interval=80)
     assert footprint(counting.end()).method is Method.SAMPLED
 
 
-def test_a_member_stays_one_when_its_parent_has_gone(counting):
+def test_a_member_stays_after_its_parent_ended(counting):
     counting.source.children = {KERNEL: [7], 7: [8]}
     counting.set(7, held=10, interval=10)
     counting.set(8, held=100, interval=100)
@@ -258,7 +258,7 @@ def test_a_process_id_that_is_used_again(counting):
     assert footprint(counting.end()).text == ">= 150 MiB"
 
 
-def test_the_process_behind_the_one_that_was_started_is_measured(counting):
+def test_the_process_behind_a_launcher_is_measured(counting):
     counting.source.children = {KERNEL: [7]}
     counting.set(7, held=100, rss=90, interval=100, peak=100)
     counting.source.workers = {KERNEL: 7}
@@ -271,7 +271,7 @@ def test_the_process_behind_the_one_that_was_started_is_measured(counting):
     assert counting.probe.snapshot().process_count == 1
 
 
-def test_looks_for_children_are_spread():
+def test_searches_for_children_are_limited():
     source = FakeSource(look_seconds=1.0)
     rare = Bench(source)
     rare.begin()
@@ -287,7 +287,7 @@ def test_looks_for_children_are_spread():
     assert footprint(rare.probe.end_cell()).source == "footprint of 3 processes"
 
 
-def test_a_footprint_beyond_the_resident_size_is_compressed_or_swapped(counting):
+def test_footprint_beyond_resident_size_is_compressed(counting):
     counting.source.swap_bytes = 3 * GIB
     counting.begin()
     counting.sample(after=2, held=500, rss=200, interval=500)
@@ -305,7 +305,7 @@ def test_a_footprint_beyond_the_resident_size_is_compressed_or_swapped(counting)
     assert all(sample.swap_bytes is None for sample in samples)
 
 
-def test_pages_of_files_make_the_resident_size_the_larger_one(counting):
+def test_file_pages_make_the_resident_size_larger(counting):
     counting.begin()
     counting.sample(held=50, rss=90, interval=50)
     found = counting.end().readings
@@ -314,7 +314,7 @@ def test_pages_of_files_make_the_resident_size_the_larger_one(counting):
     assert found[Metric.PEAK_COMPRESSED] == Unavailable(metric=Metric.PEAK_COMPRESSED, reason="not told")
 
 
-def test_a_shortage_of_memory_is_told_beside_swap(bench):
+def test_memory_pressure_is_shown_beside_swap(bench):
     bench.begin()
     bench.source.pressure = "memory pressure was critical"
     bench.sample(after=2)
@@ -344,7 +344,7 @@ def test_use_of_the_machine(counting):
     assert lecture[Metric.DISK_WRITTEN].source == "bytes"
 
 
-def test_what_a_child_used_is_added_to_its_parent_by_the_system_or_here(counting):
+def test_usage_of_a_child_is_counted_once(counting):
     kept = Bench(FakeSource(adds_children=False, is_cpu_exact=False))
     for made, parent, expected, method in ((counting, 4.0, 3.0, Method.EXACT), (kept, 2.0, 3.0, Method.SAMPLED)):
         made.begin()
@@ -368,7 +368,7 @@ def test_counters_that_a_system_does_not_have():
     assert found[Metric.DISK_WRITTEN].text == "not measured (pipes count as well)"
 
 
-def test_death_keeps_what_was_seen(counting):
+def test_death_keeps_the_last_sample(counting):
     counting.begin()
     counting.sample(held=300, interval=310)
     del counting.source.processes[KERNEL]
@@ -384,7 +384,7 @@ def test_death_keeps_what_was_seen(counting):
     assert footprint(counting.close()).text == ">= 310 MiB"
 
 
-def test_a_kernel_that_was_not_waited_for_still_has_its_peak(counting):
+def test_a_zombie_kernel_still_has_its_peak(counting):
     counting.begin()
     counting.sample(held=300, interval=310)
     counting.set(held=0, rss=0, interval=900, has_ended=True)
@@ -393,7 +393,7 @@ def test_a_kernel_that_was_not_waited_for_still_has_its_peak(counting):
     assert counting.probe.snapshot().footprint_bytes == 300 * MIB
 
 
-def test_the_end_of_the_kernel_takes_no_exactness_from_the_lecture(counting):
+def test_the_end_of_the_kernel_keeps_the_lecture_exact(counting):
     counting.begin()
     counting.set(held=300, interval=310)
     counting.end()
@@ -416,7 +416,7 @@ def test_a_process_that_was_never_read():
     assert footprint(made.close()).text == f"not measured ({reason})"
 
 
-def test_without_a_footprint_the_resident_size_is_watched():
+def test_without_a_footprint_the_resident_size_is_used():
     made = Bench(FakeSource(missing={Metric.PEAK_FOOTPRINT: "there is none"}))
     made.begin()
     made.end()
@@ -427,7 +427,7 @@ def test_without_a_footprint_the_resident_size_is_watched():
     assert footprint(made.end()) == Unavailable(metric=Metric.PEAK_FOOTPRINT, reason="there is none")
 
 
-def test_a_closed_probe_says_the_same_again(counting):
+def test_closing_again_returns_the_same(counting):
     counting.begin()
     counting.end()
     result = counting.close()

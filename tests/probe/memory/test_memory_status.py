@@ -36,7 +36,7 @@ def status(tmp_path):
     ],
 )
 @pytest.mark.parametrize("order", [(HEAD, MEMORY, TAIL), (HEAD, TAIL, MEMORY)])
-def test_whatever_is_read_is_read_anew_when_it_changes(status, order, old, new, attribute, value):
+def test_a_status_is_parsed_again_when_it_changes(status, order, old, new, attribute, value):
     file, write = status
     text = "".join(order)
     write(text)
@@ -48,7 +48,7 @@ def test_whatever_is_read_is_read_anew_when_it_changes(status, order, old, new, 
     assert file.read_status() == before
 
 
-def test_what_is_not_read_may_change(status):
+def test_unused_lines_may_change(status):
     file, write = status
     before = file.read_status()
     write((HEAD + MEMORY + TAIL).replace("S (sleeping)", "R (running)").replace("switches:\t3", "switches:\t4"))

@@ -29,7 +29,7 @@ def test_a_short_run_keeps_every_sample():
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=300), st.integers(6, 40))
-def test_however_long_a_run_is_its_ends_its_highest_and_its_lowest_stay(levels, most_points):
+def test_ends_and_extremes_of_a_long_run_stay(levels, most_points):
     samples = filled(levels, most_points)
     kept = [sample.footprint_bytes for sample in samples]
     assert len(samples) <= most_points

@@ -65,7 +65,7 @@ def test_a_bracket_whose_ends_meet_is_exact():
     assert (found.method, found.value, found.high) == (Method.EXACT, 600 * MIB, None)
 
 
-def test_the_mark_is_the_lower_end_where_it_was_reached_without_swap():
+def test_the_high_watermark_is_the_lower_end_of_a_bracket():
     found = footprint(window((100, 900, 10)))
     assert (found.method, found.value, found.high) == (Method.BRACKET, 900 * MIB, 910 * MIB)
 
@@ -83,7 +83,7 @@ def test_children_make_it_a_lower_bound():
     )
 
 
-def test_the_kernel_alone_can_be_more_than_its_tree():
+def test_the_kernel_alone_can_exceed_its_tree():
     made = window((400, 642, 0), had_children=True)
     assert footprint(made).source == "VmHWM of the kernel process; children not read"
     made.note_pss(total_bytes=500 * MIB, swap_bytes=0, process_count=5)
@@ -91,21 +91,21 @@ def test_the_kernel_alone_can_be_more_than_its_tree():
     assert footprint(made).source == "VmHWM of the kernel process; PSS of 5 processes is less"
 
 
-def test_a_single_child_can_be_more_than_was_read_of_the_tree():
+def test_a_single_child_can_exceed_the_tree_reading():
     made = window((40, 50, 0), had_children=True, child_bytes=200 * MIB)
     made.note_pss(total_bytes=160 * MIB, swap_bytes=0, process_count=2)
     assert footprint(made).value == 200 * MIB
     assert footprint(made).source == "VmRSS of the largest child process, every 25 ms"
 
 
-def test_a_mark_that_was_not_reset_belongs_to_nobody():
+def test_a_mark_that_was_not_reset_is_no_peak():
     made = window((50, 560, 0), resident=not_reset(560))
     reason = "<= 560 MiB, the high watermark could not be reset"
     assert footprint(made) == Unavailable(metric=Metric.PEAK_FOOTPRINT, reason=reason)
     assert rss_reading(made, INSTRUMENT) == Unavailable(metric=Metric.PEAK_RSS, reason=reason)
 
 
-def test_a_mark_that_was_raised_belongs_to_who_raised_it():
+def test_a_raised_mark_belongs_to_its_window():
     made = window((50, 561, 0), resident=not_reset(560))
     assert footprint(made).method is Method.EXACT
     assert rss_reading(made, INSTRUMENT).value == 561 * MIB
@@ -166,7 +166,7 @@ def test_shutting_down_does_not_spoil_what_was_exact():
     assert (found.method, found.value) == (Method.EXACT, 640 * MIB)
 
 
-def test_a_new_peak_while_shutting_down_is_told():
+def test_a_new_peak_during_shutdown_is_reported():
     last = window((50, 700, 0), complete=False, resident=not_reset(640))
     found = lecture_footprint(window((50, 640, 0)), last=last)
     assert (found.method, found.value) == (Method.SAMPLED, 700 * MIB)

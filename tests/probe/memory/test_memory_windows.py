@@ -113,7 +113,7 @@ def test_the_interpreter_behind_that_of_a_virtual_environment(source, kernel):
     assert source.worker(KERNEL) == KERNEL
 
 
-def test_a_cell_in_which_the_peak_of_the_process_rises_is_exact(source, kernel):
+def test_a_cell_that_raises_the_lifetime_peak_is_exact(source, kernel):
     probe = open_on(source)
     probe.begin_cell()
     kernel.set(peak_pagefile=700, peak_wset=600)
@@ -126,7 +126,7 @@ def test_a_cell_in_which_the_peak_of_the_process_rises_is_exact(source, kernel):
     assert found.start_footprint_bytes == 50 * MIB
 
 
-def test_a_cell_in_which_it_does_not_lies_between(source, kernel):
+def test_a_cell_that_does_not_raise_it_is_a_bracket(source, kernel):
     probe = open_on(source)
     probe.begin_cell()
     kernel.set(private=55)
@@ -137,7 +137,7 @@ def test_a_cell_in_which_it_does_not_lies_between(source, kernel):
     assert footprint.source == "private commit (PrivateUsage)"
 
 
-def test_what_windows_does_not_tell(source, kernel):
+def test_metrics_that_windows_does_not_report(source, kernel):
     probe = open_on(source)
     probe.begin_cell()
     kernel.user = 3.0
@@ -151,7 +151,7 @@ def test_what_windows_does_not_tell(source, kernel):
     assert (found[Metric.CPU].value, found[Metric.CPU].method) == (2.0, Method.SAMPLED)
 
 
-def test_figures_that_this_psutil_does_not_have(source, kernel):
+def test_fields_that_this_psutil_lacks(source, kernel):
     kernel.set(private=None, peak_pagefile=None, peak_wset=None)
     probe = open_on(source)
     probe.begin_cell()
