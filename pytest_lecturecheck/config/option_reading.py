@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.config.option_table import OPTIONS, Option
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
+from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_text
 from pytest_lecturecheck.model.settings import RunSettings
 
 SETTINGS_FILE: Final = "lecturecheck.toml"
@@ -144,7 +145,7 @@ def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
 
 def _load_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_plain_text(path, most_bytes=MOST_SETTINGS_BYTES, encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as exc:
         msg = f"{path.name}: cannot be read as TOML: {exc}"
         raise SettingsError(msg) from exc

@@ -16,6 +16,7 @@ import os
 import random
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -183,7 +184,8 @@ class LedgerFiles:
         except FileNotFoundError:
             return None
         try:
-            is_dead = try_lock(descriptor)
+            # A lecture can replace its file by a pipe, which it keeps locked and which would be read for ever.
+            is_dead = not stat.S_ISREG(os.fstat(descriptor).st_mode) or try_lock(descriptor)
             changed_ns = os.fstat(descriptor).st_mtime_ns
             if not is_dead and name not in self._known:
                 text = _read(descriptor)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_bytes, read_plain_text
 from pytest_lecturecheck.lecture.selection import contains_at_ends
 
 _CONFIGURATIONS: Final = ("jupytext.toml", ".jupytext.toml")
@@ -48,7 +49,9 @@ def _configurations(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for name in (*_CONFIGURATIONS, _PROJECT):
         file = folder / name
         try:
-            table: Any = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+            table: Any = (
+                tomllib.loads(read_plain_text(file, most_bytes=MOST_SETTINGS_BYTES)) if file.is_file() else None
+            )
         except (OSError, ValueError, RecursionError):
             continue
         if name == _PROJECT and table is not None:
@@ -92,7 +95,7 @@ def _own_formats(path: Path) -> str:
     if not contains_at_ends(path, b'"formats"'):
         return ""
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(read_plain_bytes(path))
         formats = data["metadata"]["jupytext"]["formats"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return ""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.files import MOST_DOCUMENT_BYTES, open_plain, read_plain_bytes
 from pytest_lecturecheck.lecture.formats import peek as _peek
 
 LECTURE_SUFFIXES: Final = frozenset({".ipynb", ".md", ".py", ".rmd", ".qmd"})
@@ -79,12 +80,12 @@ def contains_at_ends(path: Path, word: bytes) -> bool:
     Longer metadata (such as widget states) can hide the word.
     """
     try:
-        with path.open("rb", buffering=0) as stream:
+        with open_plain(path, most_bytes=None) as stream:
             if word in stream.read(_ENDS_BYTES):
                 return True
             size = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, size - _ENDS_BYTES))
-            return word in stream.read()
+            return word in stream.read(_ENDS_BYTES)
     except OSError:
         # Reading the whole file later reports the reason.
         return False
@@ -93,7 +94,7 @@ def contains_at_ends(path: Path, word: bytes) -> bool:
 def read_paired_suffixes(path: Path) -> frozenset[str]:
     """Return the suffixes of the forms that jupytext keeps beside a text, including its own, from its header."""
     try:
-        with path.open("rb") as stream:
+        with open_plain(path, most_bytes=None) as stream:
             return _peek.paired_suffixes(_decode_loosely(stream.read(_HEAD_BYTES)))
     except OSError:
         return frozenset()
@@ -146,16 +147,16 @@ class Folders:
 
 
 def _is_page(path: Path, *, explicit: bool) -> bool:
-    text = _decode_loosely(path.read_bytes())
+    text = _decode_loosely(read_plain_bytes(path))
     return _peek.is_myst_page(text) or (explicit and _peek.is_markdown_notebook(text))
 
 
 def _is_script(path: Path, *, asked_for: bool) -> bool:
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         head = _decode_loosely(stream.read(_HEAD_BYTES))
         if _peek.script_format(head):
             return True
-        return asked_for and _peek.has_percent_cells(head + _decode_loosely(stream.read()))
+        return asked_for and _peek.has_percent_cells(head + _decode_loosely(stream.read(MOST_DOCUMENT_BYTES)))
 
 
 def _decode_loosely(data: bytes) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.files import read_plain_bytes
 
 _WIDE_MARKS: Final = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -33,7 +34,7 @@ def read_text(path: Path, *, name: str) -> str:
         LectureReadError: the file is empty, cannot be opened, or is not UTF-8.
     """
     try:
-        data = path.read_bytes()
+        data = read_plain_bytes(path)
     except OSError as exc:
         msg = f"cannot be read: {exc.strerror or exc}"
         raise LectureReadError(name, None, msg) from exc

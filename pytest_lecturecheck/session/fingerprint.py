@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.kernel.process.installed import describe_kernel
 from pytest_lecturecheck.model.lecture import Cell, Lecture
 from pytest_lecturecheck.model.platform import Machine
@@ -145,7 +146,7 @@ def _describe_code(folder: Path | None) -> Iterator[list[Any]]:
         content = b""
         if size <= left:
             left -= size
-            content = _read(path)
+            content = _read(path, size)
         yield [name, size, hashlib.sha256(content).hexdigest()]
 
 
@@ -184,9 +185,10 @@ def _size(path: Path) -> int:
         return -1
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, size: int) -> bytes:
     try:
-        return path.read_bytes()
+        # A module that is no regular file cannot be imported, and a pipe would be waited for.
+        return read_plain_bytes(path, most_bytes=max(0, size))
     except OSError:
         return b""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.files import append_plain
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.entry import Entry
 
@@ -88,8 +89,7 @@ class GitHub:
             text = render_step_summary(entries, platform=platform, machine=machine, room_bytes=room_bytes)
             if not text:
                 return f"the job's summary ({_SUMMARY}) is full: this session is not in it"
-            with path.open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(f"{gap}{text}")
+            append_plain(path, f"{gap}{text}".encode())
         except OSError as exc:
             return f"the job's summary ({_SUMMARY}) cannot be written: {exc.strerror or exc}"
         return ""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.runs import (
@@ -75,7 +76,7 @@ def read_failures(path: Path) -> Failures:
         RunFileError: the file cannot be read, or is damaged; see :func:`set_aside`.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_plain_bytes(path).decode("utf-8")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as exc:

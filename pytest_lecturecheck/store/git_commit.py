@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.files import open_plain
+
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REFERENCE: Final = re.compile(r"ref: (refs/[^\x00-\x20\\:?*\[~^]+)")
-_MOST_CHARS: Final = 4_000_000
+_MOST_BYTES: Final = 4_000_000
 
 
 def read_commit(folder: Path) -> str:
@@ -51,5 +53,5 @@ def _commit_of(git: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    with path.open(encoding="utf-8") as stream:
-        return stream.read(_MOST_CHARS)
+    with open_plain(path, most_bytes=None) as stream:
+        return stream.read(_MOST_BYTES).decode("utf-8")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.codec import CodecError, from_plain, to_plain
@@ -143,7 +144,7 @@ def read_text(path: Path) -> str:
         RunFileError: it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_plain_bytes(path).decode("utf-8")
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror or error}"
         raise RunFileError(msg) from error

@@ -17,9 +17,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from pytest_lecturecheck.errors import TraceFileError
+from pytest_lecturecheck.files import open_plain
 from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.trace.profile_summary import summarise
 
@@ -158,7 +159,7 @@ def _texts(path: Path, most_bytes: int) -> Iterator[str]:
 def _unpacked(path: Path, most_bytes: int) -> Iterator[bytes]:
     total = 0
     try:
-        with _open(path) as packed, gzip.GzipFile(fileobj=packed) as file:
+        with open_plain(path, most_bytes=None, follow_links=False) as packed, gzip.GzipFile(fileobj=packed) as file:
             if os.fstat(packed.fileno()).st_size > _MOST_PACKED_BYTES:
                 msg = f"{path.name}: larger than {_MOST_PACKED_BYTES >> 30} GiB compressed; trace a cell that does less"
                 raise TraceFileError(msg)
@@ -174,12 +175,6 @@ def _unpacked(path: Path, most_bytes: int) -> Iterator[bytes]:
     except OSError as exc:
         msg = f"{path.name}: cannot be read: {exc.strerror or exc}"
         raise TraceFileError(msg) from exc
-
-
-def _open(path: Path) -> BinaryIO:
-    # Follow no link to another place, and do not wait for a writer of a pipe.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    return os.fdopen(os.open(path, flags), "rb")
 
 
 def write_perfetto_copy(source: Path, target: Path) -> None:

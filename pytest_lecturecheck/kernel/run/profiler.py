@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.files import open_plain
 from pytest_lecturecheck.kernel.agent import profiling_agent as agent_profiling
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Tracing
@@ -170,7 +171,8 @@ def _has_ended(session: KernelSession) -> bool:
 
 def _read_answer(path: Path) -> tuple[str, str]:
     try:
-        with path.open("rb") as file:
+        # The kernel wrote it: a link or a pipe in its place is not followed or waited for.
+        with open_plain(path, most_bytes=None, follow_links=False) as file:
             answer: Any = json.loads(file.read(_ANSWER_BYTES))
         return str(answer["state"]), str(answer["text"])[:_ERROR_CHARS]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.lecture.formats import peek as _peek
 from pytest_lecturecheck.lecture.formats.chunk_options import ChunkOptions, read_chunk_options
 from pytest_lecturecheck.lecture.formats.chunk_splitting import ChunkBlock, split_chunks
@@ -222,7 +223,7 @@ def _count_chunks(folder: Path, target: str, root: Path) -> int:
         is_inside = any(path.is_relative_to(allowed.resolve()) for allowed in (root, folder))
         if not is_inside or not path.is_file() or path.stat().st_size > _MAX_INCLUDED_BYTES:
             return 0
-        text = path.read_bytes().decode("utf-8", "replace")
+        text = read_plain_bytes(path, most_bytes=_MAX_INCLUDED_BYTES).decode("utf-8", "replace")
     except (OSError, RuntimeError, ValueError):
         return 0
     return sum(1 for _block in split_chunks(text.splitlines()))

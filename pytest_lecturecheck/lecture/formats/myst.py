@@ -16,6 +16,7 @@ from typing import Any, Final
 from markdown_it.token import Token
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.lecture.formats import myst_dropped as _myst_dropped
 from pytest_lecturecheck.lecture.formats import peek as _peek
 from pytest_lecturecheck.lecture.formats.markdown_source import (
@@ -211,7 +212,7 @@ class _Builder:
     def _load(self, target: object, fence: Fence) -> tuple[str, SourceLocation]:
         loaded = self._resolve_load(target, fence)
         try:
-            data = loaded.read_bytes()
+            data = read_plain_bytes(loaded)
         except OSError as exc:
             msg = f":load: {target!r} cannot be read: {exc.strerror or exc}"
             raise LectureReadError(self._name, fence.line, msg) from exc

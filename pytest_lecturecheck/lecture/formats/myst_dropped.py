@@ -9,6 +9,7 @@ from typing import Final
 
 from markdown_it.token import Token
 
+from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.lecture.formats import peek as _peek
 from pytest_lecturecheck.lecture.formats.markdown_source import Fence, parse_blocks
 from pytest_lecturecheck.model.finding import Finding, FindingKind
@@ -61,7 +62,7 @@ def _count_cells(folder: Path, target: str, root: Path) -> int:
         is_inside = any(path.is_relative_to(allowed.resolve()) for allowed in (root, folder))
         if not target or not is_inside or not path.is_file() or path.stat().st_size > _MAX_INCLUDED_BYTES:
             return 0
-        text = path.read_bytes().decode("utf-8", "replace")
+        text = read_plain_bytes(path, most_bytes=_MAX_INCLUDED_BYTES).decode("utf-8", "replace")
     except (OSError, RuntimeError, ValueError):
         return 0
     return sum(1 for _line in _peek.find_code_cells(text.replace("\r\n", "\n")))

@@ -11,6 +11,7 @@ from typing import Final
 
 from pytest_lecturecheck.budget.limits import PlatformBudgets
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
+from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_bytes
 from pytest_lecturecheck.model.platform import parse_platform_label
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.budget_file.budget_reader import BudgetText, parse_budget_text
@@ -103,7 +104,7 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
 def _read(path: Path) -> str | None:
     """Give the text with LF line ends, or ``None`` where there is no file."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_plain_bytes(path, most_bytes=MOST_SETTINGS_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except OSError as error:
