@@ -39,6 +39,20 @@ class Device:
         return f"GPU {self.index} ({self.name})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemory:
+    """
+    Memory of a device at one moment, whoever holds it.
+
+    Attributes:
+        used_bytes: memory in use.
+        total_bytes: memory of the device, or ``None``.
+    """
+
+    used_bytes: int
+    total_bytes: int | None
+
+
 class HolderKind(StrEnum):
     """What a process that holds memory of a device is to the run."""
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_live
 from pytest_lecturecheck.session.heartbeat import Heartbeat
+from pytest_lecturecheck.session.machine_watch import read_machine
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.run.ports import RunProgress
@@ -26,6 +27,7 @@ _STALE_SECONDS: Final = 5.0
 def shown_progress(progress: RunProgress) -> ShownProgress:
     """Return what is shown of a run's progress."""
     snapshot = progress.snapshot
+    gpu_used_bytes, gpu_free_bytes = _fullest_device(progress)
     return ShownProgress(
         name=progress.lecture,
         cell=progress.number,
@@ -35,7 +37,18 @@ def shown_progress(progress: RunProgress) -> ShownProgress:
         peak_bytes=snapshot.peak_footprint_bytes if snapshot is not None else None,
         waits_for=progress.waits_for,
         is_ending=progress.is_ending,
+        gpu_used_bytes=gpu_used_bytes,
+        gpu_free_bytes=gpu_free_bytes,
     )
+
+
+def _fullest_device(progress: RunProgress) -> tuple[int | None, int | None]:
+    """Return used and free bytes of the GPU that has least left, or of any if none says how large it is."""
+    sized = [(item.total_bytes - item.used_bytes, item) for item in progress.devices if item.total_bytes is not None]
+    if sized:
+        free_bytes, fullest = min(sized, key=lambda pair: pair[0])
+        return fullest.used_bytes, max(0, free_bytes)
+    return (progress.devices[0].used_bytes, None) if progress.devices else (None, None)
 
 
 class LiveLine:
@@ -110,7 +123,9 @@ class LogLines:
         """Write nothing yet."""
         self._config = config
         self._guarded = guarded
-        self._heartbeat = Heartbeat(self._write, interval_seconds=interval_seconds, clock=time.monotonic)
+        self._heartbeat = Heartbeat(
+            self._write, interval_seconds=interval_seconds, clock=time.monotonic, read_machine=read_machine
+        )
 
     def note(self, progress: ShownProgress) -> None:
         """Record the progress of a lecture."""

@@ -89,7 +89,7 @@ class Workbench:
             oom=MachineOomRecords(),
             leftovers=MachineLeftovers(),
             reaper=self._reaper,
-            on_progress=on_progress,
+            on_progress=lambda progress: on_progress(replace(progress, devices=self._gpus.memory_in_use())),
             launcher=launcher,
         )
 

@@ -22,7 +22,10 @@ def test_progress_in_the_log_of_a_session(pytester, lecture, workers):
     text = "\n".join(result.outlines)
     lines = [line for line in result.outlines if re.match(r"[ab]\.ipynb: (starts|cell|kernel|no budget|failed)", line)]
     assert lines[0] == "a.ipynb: starts, 3 code cells"
-    assert any(re.fullmatch(r"a\.ipynb: cell 2 of 3, [\d.]+ s, [\d.]+ MiB(, peak [\d.]+ MiB)?", line) for line in lines)
+    assert any(
+        re.fullmatch(r"a\.ipynb: cell 2 of 3, [\d.]+ s, [\d.]+ MiB(, peak [\d.]+ MiB)?; machine .* free of .*", line)
+        for line in lines
+    )
     assert any(re.fullmatch(r"a\.ipynb: no budget after [\d.]+ s, peak [\d.]+ MiB", line) for line in lines)
     assert "b.ipynb: starts, 1 code cell" in lines
     assert any(line.startswith("b.ipynb: failed after ") and "ZeroDivisionError" in line for line in lines)

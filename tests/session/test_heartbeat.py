@@ -11,8 +11,10 @@ from support.hostile import HOSTILE, UNSAFE
 from support.made_entries import died, failed, over, quiet_ones, within
 
 from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.probe.memory_state import MemoryRoom, MemoryState
 from pytest_lecturecheck.report.terminal.progress import ShownProgress
 from pytest_lecturecheck.session.heartbeat import Heartbeat, render_beat, render_end, render_start
+from pytest_lecturecheck.session.machine_watch import MachineReading
 
 GIB = 1024**3
 
@@ -21,12 +23,23 @@ def at(elapsed, cell=1, name="lectures/nuts.md", **rest):
     return ShownProgress(name=name, cell=cell, total=12, elapsed_seconds=elapsed, **rest)
 
 
+NO_MACHINE = MachineReading(memory=MemoryState())
+
+
+def machine(free_bytes):
+    """A machine of 16 GiB."""
+    room = MemoryRoom(free_bytes=round(free_bytes), total_bytes=16 * GIB)
+    return MachineReading(memory=MemoryState(machine=room), load=1.94)
+
+
 class Log:
     """A heartbeat with a clock that is set by hand."""
 
-    def __init__(self, interval=60.0):
-        self.lines, self.now = [], 0.0
-        self.heart = Heartbeat(self.lines.append, interval_seconds=interval, clock=lambda: self.now)
+    def __init__(self, interval=60.0, machine=NO_MACHINE):
+        self.lines, self.now, self.machine = [], 0.0, machine
+        self.heart = Heartbeat(
+            self.lines.append, interval_seconds=interval, clock=lambda: self.now, read_machine=lambda: self.machine
+        )
 
     def pass_time(self, seconds, *progress):
         self.now += seconds
@@ -66,6 +79,41 @@ def test_start_progress_and_end_have_a_line_each():
 )
 def test_a_line_of_progress(progress, text):
     assert render_beat(progress) == text
+
+
+def test_a_line_has_gpu_memory_and_the_machine():
+    progress = at(185, 7, now_bytes=GIB, gpu_used_bytes=3 * GIB, gpu_free_bytes=12 * GIB)
+    assert render_beat(progress, machine(9.5 * GIB)) == (
+        "lectures/nuts.md: cell 7 of 12, 3 min 05 s, 1 GiB, GPU 3 GiB used, 12 GiB free; "
+        "machine 9.5 GiB free of 16 GiB; load 1.9"
+    )
+    assert render_beat(replace(progress, gpu_free_bytes=None)).endswith(", GPU 3 GiB used")
+
+
+def test_a_jump_of_memory_is_written_with_the_reading_before():
+    log = Log(machine=machine(12 * GIB))
+    log.pass_time(0, at(0, 0))
+    log.pass_time(10, at(10, 3, now_bytes=GIB))
+    log.pass_time(0.5, at(10.5, 3, now_bytes=1.5 * GIB))
+    log.pass_time(0.5, at(11, 3, now_bytes=7 * GIB))
+    log.pass_time(0.5, at(11.5, 3, now_bytes=9 * GIB))
+    log.pass_time(5, at(16.5, 3, now_bytes=9.5 * GIB))
+    around = "machine 12 GiB free of 16 GiB; load 1.9"
+    assert log.lines == [
+        "lectures/nuts.md: starts, 12 code cells",
+        f"lectures/nuts.md: cell 3 of 12, 11 s, 7 GiB; {around}, up from 1.5 GiB 0.5 s before",
+        f"lectures/nuts.md: cell 3 of 12, 16.5 s, 9.5 GiB; {around}, up from 9 GiB 5 s before",
+    ]
+
+
+def test_low_memory_names_the_largest_lecture():
+    log = Log(machine=machine(12 * GIB))
+    log.pass_time(0, at(0, 0, name="a.md"), at(0, 0, name="b.md"))
+    log.pass_time(1, at(1, 1, name="a.md", now_bytes=100), at(1, 2, name="b.md", now_bytes=200))
+    log.machine = machine(1.5 * GIB)
+    for _ in range(3):
+        log.pass_time(1)
+    assert log.lines[2:] == ["memory is low: 1.5 GiB of 16 GiB free (9 %), machine; b.md: cell 2 of 12, 1 s, 200 B"]
 
 
 def test_waiting_is_written_before_the_start():

@@ -13,6 +13,7 @@ from pytest_lecturecheck.kernel.run.evidence_builder import HostMemory
 from pytest_lecturecheck.kernel.run.kernel_probes import ProbeOpener
 from pytest_lecturecheck.kernel.run.oom_watch import OomRecords
 from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources
+from pytest_lecturecheck.model.device import DeviceMemory
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Snapshot
@@ -34,6 +35,7 @@ class RunProgress:
         snapshot: last reading of its memory, or ``None``.
         waits_for: what must be free before the kernel starts ("waits for 3.1 GiB, 2 running", "queued in Slurm").
         is_ending: whether all cells have run and the kernel is about to end.
+        devices: memory of the GPUs at their last sample.
     """
 
     lecture: str
@@ -43,6 +45,7 @@ class RunProgress:
     snapshot: Snapshot | None
     waits_for: str = ""
     is_ending: bool = False
+    devices: tuple[DeviceMemory, ...] = ()
 
 
 class Reaper(Protocol):

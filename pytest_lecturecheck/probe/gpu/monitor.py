@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from pytest_lecturecheck.model.device import Device, DeviceUse
+from pytest_lecturecheck.model.device import Device, DeviceMemory, DeviceUse
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.probe import DeviceProbe
 from pytest_lecturecheck.probe.gpu._gpu_sampler import DeviceSampler, Ticker
@@ -78,6 +78,7 @@ class GpuMonitor:
         self._killed: set[str] = set()
         self._pass_seconds = 0.0
         self._read_seconds = float("-inf")
+        self._last: dict[int, CardReading] = {}
 
     @property
     def accelerators(self) -> Accelerators:
@@ -165,8 +166,19 @@ class GpuMonitor:
         with self._lock:
             self._read_seconds = self._clock()
             self._pass_seconds = self._read_seconds - begun
+            self._last = {at: reading for at, reading in readings.items() if isinstance(reading, CardReading)}
             for probe in self._probes:
                 probe.take(readings)
+
+    def memory_in_use(self) -> tuple[DeviceMemory, ...]:
+        """Return the memory of the devices at the last sample; nothing is read, so it can be called often."""
+        with self._lock:
+            if not self._probes:
+                return ()
+            return tuple(
+                DeviceMemory(used_bytes=reading.used_bytes, total_bytes=self.devices[at].total_bytes)
+                for at, reading in self._last.items()
+            )
 
     def look_if_stale(self) -> None:
         """Read the cards now, unless the last reading is recent or readings take too much time."""

@@ -52,6 +52,8 @@ class ShownProgress:
         peak_bytes: highest footprint so far, or ``None``.
         waits_for: what it waits for before it starts, or an empty string.
         is_ending: all of its cells have run.
+        gpu_used_bytes: memory in use on the fullest GPU, or ``None``.
+        gpu_free_bytes: memory that is left on it, or ``None``.
     """
 
     name: str
@@ -62,6 +64,8 @@ class ShownProgress:
     peak_bytes: float | None = None
     waits_for: str = ""
     is_ending: bool = False
+    gpu_used_bytes: int | None = None
+    gpu_free_bytes: int | None = None
 
     @property
     def kernel_text(self) -> str:
