@@ -83,7 +83,6 @@ def _render(session: KeptSession, form: str) -> str:
 
 
 def _record(kept: KeptRun) -> dict[str, Any]:
-    from pytest_lecturecheck.store import runs  # noqa: PLC0415 - only for JSON
+    from pytest_lecturecheck.store.runs import entry_to_dict  # noqa: PLC0415 - only for JSON
 
-    record = {"run": runs.run_to_dict(kept.run), "verdict": runs.verdict_to_dict(kept.verdict), "seconds": kept.seconds}
-    return record if kept.budget is None else {**record, "budget": runs.budget_to_dict(kept.budget)}
+    return entry_to_dict(kept.run, kept.verdict, seconds=kept.seconds, budget=kept.budget)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from pytest_lecturecheck.store.git_commit import read_commit
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.own_folder import make_own_folder
 from pytest_lecturecheck.store.path_redaction import hide_places
-from pytest_lecturecheck.store.runs import budget_to_dict
+from pytest_lecturecheck.store.runs import entry_to_dict
 from pytest_lecturecheck.store.session_history import FOLDER_NAME, keep_session, with_short_timelines
 
 if TYPE_CHECKING:
@@ -43,10 +42,9 @@ class Closing:
         budget_file: the platform's budget file.
         entries: the session's entries; read when something is written or rendered.
         superseded: entries of runs that another plugin repeated.
-        dump: packs entries into one text of plain JSON.
     """
 
-    def __init__(  # noqa: PLR0913 - what a session leaves has that many sources
+    def __init__(
         self,
         rootdir: Path,
         settings: SessionSettings,
@@ -55,7 +53,6 @@ class Closing:
         *,
         entries: Sequence[Entry],
         superseded: Sequence[Entry],
-        dump: Callable[[Iterable[Entry]], str],
     ) -> None:
         """Write nothing yet."""
         self._rootdir = rootdir
@@ -64,7 +61,6 @@ class Closing:
         self._budget_file = budget_file
         self._entries = entries
         self._superseded = superseded
-        self._dump = dump
         self._written: list[str] = []
         self._changes: Sequence[Change] = ()
 
@@ -110,11 +106,11 @@ class Closing:
             "version": __version__,
             "commit": read_commit(self._rootdir),
         }
-        records = json.loads(self._dump(entries))
-        for record, entry in zip(records, entries, strict=True):
-            if entry.budget is not None:
-                # The budget file will change; this is the budget that the session was compared with.
-                record["budget"] = budget_to_dict(entry.budget)
+        records = [
+            # The budget file may change later; this is what the session was compared with.
+            entry_to_dict(entry.run, entry.verdict, seconds=entry.seconds, budget=entry.budget)
+            for entry in entries
+        ]
         text = render_json(records, entries, platform=self._platform, about=about, is_compact=is_compact)
         return hide_places(text, root=self._rootdir, home=Path.home(), prefix=Path(sys.prefix))
 

@@ -16,7 +16,7 @@ from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.store.budget_file.files import load_folder
-from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict, verdict_from_dict, verdict_to_dict
+from pytest_lecturecheck.store.runs import entry_from_dict, entry_to_dict
 from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, judge_profiled
 
 if TYPE_CHECKING:
@@ -96,20 +96,15 @@ class Results:
     @staticmethod
     def dump(entries: Iterable[Entry]) -> str:
         """Pack entries into one text of plain JSON."""
-        packed = [
-            {"run": run_to_dict(entry.run), "verdict": verdict_to_dict(entry.verdict), "seconds": entry.seconds}
-            for entry in entries
-        ]
-        return json.dumps(packed)
+        return json.dumps([entry_to_dict(entry.run, entry.verdict, seconds=entry.seconds) for entry in entries])
 
     def unpack(self, text: str) -> list[Entry]:
         """Unpack what :meth:`dump` has packed."""
         entries = []
         for packed in json.loads(text):
-            run = run_from_dict(packed["run"])
-            verdict = verdict_from_dict(packed["verdict"])
-            budget = self.checked_budget(run.lecture, run.variant)
-            entries.append(Entry(run=run, verdict=verdict, budget=budget, seconds=packed["seconds"]))
+            kept = entry_from_dict(packed)
+            budget = self.checked_budget(kept.run.lecture, kept.run.variant)
+            entries.append(Entry(run=kept.run, verdict=kept.verdict, budget=budget, seconds=kept.seconds))
         return entries
 
     def take(self, entries: Iterable[Entry], *, instead_of: Sequence[Entry] = ()) -> None:
@@ -175,6 +170,5 @@ class Results:
                 self.budget_file,
                 entries=self.entries,
                 superseded=self.superseded,
-                dump=self.dump,
             )
         return self._closing

@@ -1,8 +1,10 @@
 """
-Turn frozen dataclasses of the domain into plain types and back, led by their annotations.
+Convert frozen dataclasses of the model to builtin types and back, as their annotations say.
 
-Attributes that hold their default are left out, so that a run of hundreds of cells stays small; on reading, an
-attribute that this version does not know is passed over (a newer version may add some within one schema).
+Attributes at their defaults are left out, so that a run of hundreds of cells stays small. A key that no attribute has
+is refused. :mod:`pytest_lecturecheck.store.record_layout` says where keys and attributes differ.
+
+This module loads cattrs: import it where an entry is packed or unpacked, not before.
 """
 
 from __future__ import annotations
@@ -14,77 +16,270 @@ import functools
 import math
 import numbers
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
-from pytest_lecturecheck.store.record_layout import annotations_of, record_keys
+from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from pytest_lecturecheck.model.metric import Measurement, Reading, Unavailable
+from pytest_lecturecheck.store.record_layout import key_order, nested_values, renamed_keys
 from pytest_lecturecheck.store.surrogates import escape_surrogates
 
 Plain: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
 """What JSON and process boundaries carry: builtin types only, no NaN, no lone surrogates."""
+_Hook: TypeAlias = Callable[[Any], Any]
 _T = TypeVar("_T")
-_NONE: typing.Final = type(None)
-_MOST: typing.Final = 1 << 256
+_MOST: Final = 1 << 256
 """Far beyond every count and size; integers of more than 1,024 bits cannot be turned into a ``float``."""
 
 
 class CodecError(Exception):
-    """A plain value that is not what the annotation asks for; the message begins with its place."""
+    """
+    A plain value that is not what the annotation asks for.
+
+    Args:
+        problem: what was found, and what was expected.
+        place: where it stands below the value that is read (``.cells[3].line``).
+    """
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        """Keep the two apart until the whole place is known."""
+        super().__init__(f"{place}: {problem}")
+        self.problem = problem
+        self.place = place
+
+    def under(self, place: str) -> CodecError:
+        """Return the error as the value around it sees it."""
+        return CodecError(self.problem, f"{place}{self.place}")
 
 
 def to_plain(value: object) -> Plain:
     """
-    Turn a value of the domain into builtin types.
+    Convert a value of the model to builtin types.
 
-    Numbers of other libraries become ``int`` and ``float``; numbers that JSON does not have become text (``"inf"``);
-    lone surrogates are escaped.
+    Numbers of other libraries become ``int`` and ``float``. Numbers that JSON does not have become text (``"inf"``).
+    Lone surrogates are escaped.
 
     Raises:
         TypeError: the value is of a type that no record holds.
     """
-    kind: Any = type(value)
-    return _converter(kind)(value)
+    plain: Plain = _converter().unstructure(value)
+    return plain
+
+
+def from_plain(cls: type[_T], plain: object, name: str) -> _T:
+    """
+    Convert builtin types back to a dataclass of the model.
+
+    Args:
+        cls: the dataclass.
+        plain: the value that :func:`to_plain` returned.
+        name: what messages call the value.
+
+    Raises:
+        CodecError: the value does not fit; the message begins with its place.
+    """
+    try:
+        return _converter().structure(plain, cls)
+    except CodecError as error:
+        raise error.under(name) from error
 
 
 @functools.cache
-def _converter(cls: Any) -> Callable[[Any], Plain]:
-    """Choose once for each type what turns its values into builtin types: a run has tens of thousands of values."""
-    if dataclasses.is_dataclass(cls):
-        return _fields_to_plain
-    if issubclass(cls, Mapping):
-        return _mapping_to_plain
-    if issubclass(cls, Sequence | frozenset | set) and not issubclass(cls, str | bytes):
-        return _items_to_plain
-    if issubclass(cls, enum.Enum):
-        return _enum_to_plain
-    if cls is _NONE or issubclass(cls, bool):
-        return _as_it_is
-    known = ((str, escape_surrogates), (dt.date, _day), (numbers.Integral, int), (numbers.Real, _real))
-    return next((convert for kind, convert in known if issubclass(cls, kind)), _refuse)
+def _converter() -> Converter:
+    converter = Converter()
+    for kind, write, read in (
+        (str, _text_to_plain, _text_from_plain),
+        (int, _number_to_plain, _int_from_plain),
+        (float, _number_to_plain, _float_from_plain),
+        (bool, _as_it_is, _bool_from_plain),
+        (dt.date, _day_to_plain, _day_from_plain),
+        # Every closed set of words is a StrEnum: without these two rows it would be read and written as a str.
+        (enum.StrEnum, _word_to_plain, _word_from_plain),
+    ):
+        converter.register_unstructure_hook(kind, write)
+        converter.register_structure_hook(kind, read)
+    converter.register_structure_hook(Reading, functools.partial(_reading_from_plain, converter))
+    for matches, write_of, read_of in (
+        (dataclasses.is_dataclass, _dataclass_writer, _dataclass_reader),
+        (_is_tuple, _items_writer, _items_reader),
+        (_is_mapping, _mapping_writer, _mapping_reader),
+    ):
+        converter.register_unstructure_hook_factory(matches, functools.partial(write_of, converter))
+        converter.register_structure_hook_factory(matches, functools.partial(read_of, converter))
+    return converter
+
+
+# -- dataclasses ------------------------------------------------------------------------------------------------------
+
+
+def _dataclass_writer(converter: Converter, cls: Any) -> _Hook:
+    renames = {name: override(rename=key) for name, key in renamed_keys(cls).items()}
+    write = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True, **renames)  # type: ignore[arg-type]
+    groups = tuple(nested_values(cls))
+    if not groups:
+        return write
+    order = key_order(cls)
+
+    def write_flat(value: Any) -> dict[str, Any]:
+        plain = write(value)
+        for group in groups:
+            plain.update(plain.pop(group, {}))
+        return {key: plain[key] for key in order if key in plain}
+
+    return write_flat
+
+
+def _dataclass_reader(converter: Converter, cls: Any) -> Callable[[Any, Any], Any]:
+    renamed = renamed_keys(cls)
+    renames = {name: override(rename=key) for name, key in renamed.items()}
+    read = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **renames)  # type: ignore[arg-type]
+    groups = nested_values(cls)
+    group_of = {key: group for group, keys in groups.items() for key in keys}
+
+    def read_flat(plain: Any, _: Any) -> Any:
+        plain = _expect(dict, plain)
+        if groups:
+            plain = _nest(plain, group_of)
+        try:
+            return read(plain, cls)
+        except ClassValidationError as error:
+            raise _first_fault(error, renamed, groups) from error
+
+    return read_flat
+
+
+def _unknown_keys(keys: Iterable[object]) -> CodecError:
+    unknown = ", ".join(f"{key!r:.80}" for key in sorted(map(str, keys)))
+    return CodecError(f"unknown key {unknown}; a newer version wrote it, or the file is damaged")
+
+
+def _nest(plain: Mapping[str, Any], group_of: Mapping[str, str]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, item in plain.items():
+        group = group_of.get(key)
+        if group is None and key in group_of.values():
+            raise _unknown_keys([key])
+        if group is None:
+            nested[key] = item
+        else:
+            nested.setdefault(group, {})[key] = item
+    return nested
+
+
+def _first_fault(error: ClassValidationError, renamed: Mapping[str, str], groups: Iterable[str]) -> Exception:
+    """Return what a reader of the file is told: keys that are missing before values, and values before unknown keys."""
+    noted, others = error.group_exceptions()
+    missing = [renamed.get(note.name, note.name) for found, note in noted if isinstance(found, KeyError)]
+    if missing:
+        return CodecError(f"{', '.join(missing)} missing")
+    for found, note in noted:
+        if isinstance(found, CodecError):
+            # A nested value is no level of the record.
+            return found.under("" if note.name in groups else f".{renamed.get(note.name, note.name)}")
+    for other in others:
+        if isinstance(other, ForbiddenExtraKeysError):
+            return _unknown_keys(other.extra_fields)
+        if isinstance(other, ValueError):
+            return CodecError(f"{other}")
+    return noted[0][0] if noted else others[0]
+
+
+def _reading_from_plain(converter: Converter, plain: Any, _: Any) -> Reading:
+    kind: Any = Unavailable if isinstance(plain, dict) and "reason" in plain and "value" not in plain else Measurement
+    reading: Reading = converter.structure(plain, kind)
+    return reading
+
+
+# -- tuples and mappings ----------------------------------------------------------------------------------------------
+
+
+def _is_tuple(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is tuple
+
+
+def _is_mapping(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is Mapping
+
+
+def _items_writer(converter: Converter, annotation: Any) -> _Hook:
+    write = _lazily(converter.get_unstructure_hook, typing.get_args(annotation)[0])
+    return lambda items: [write()(item) for item in items]
+
+
+def _items_reader(converter: Converter, annotation: Any) -> Callable[[Any, Any], Any]:
+    kind = typing.get_args(annotation)[0]
+    read = _lazily(converter.get_structure_hook, kind)
+
+    def read_items(plain: Any, _: Any) -> Any:
+        return tuple(_each(read(), kind, ((f"[{index}]", item) for index, item in enumerate(_expect(list, plain)))))
+
+    return read_items
+
+
+def _mapping_writer(converter: Converter, annotation: Any) -> _Hook:
+    keys, values = (_lazily(converter.get_unstructure_hook, item) for item in typing.get_args(annotation))
+    return lambda held: {str(keys()(key)): values()(item) for key, item in held.items()}
+
+
+def _mapping_reader(converter: Converter, annotation: Any) -> Callable[[Any, Any], Any]:
+    key_kind, value_kind = typing.get_args(annotation)
+    read_key = _lazily(converter.get_structure_hook, key_kind)
+    read_value = _lazily(converter.get_structure_hook, value_kind)
+
+    def read_mapping(plain: Any, _: Any) -> Any:
+        plain = _expect(dict, plain)
+        keys = [read_key()(key, key_kind) for key in plain]
+        values = _each(read_value(), value_kind, ((f".{key}", item) for key, item in plain.items()))
+        return dict(zip(keys, values, strict=True))
+
+    return read_mapping
+
+
+def _lazily(find: Callable[[Any], _T], annotation: Any) -> Callable[[], _T]:
+    """Look a hook up when it is first used: a run holds runs."""
+    return functools.cache(lambda: find(annotation))
+
+
+def _each(read: Callable[[Any, Any], Any], kind: Any, items: Iterable[tuple[str, Any]]) -> Iterator[Any]:
+    for place, item in items:
+        try:
+            yield read(item, kind)
+        except CodecError as error:
+            raise error.under(place) from error
+
+
+# -- words and numbers ------------------------------------------------------------------------------------------------
 
 
 def _as_it_is(value: Any) -> Plain:
-    return value  # type: ignore[no-any-return]
+    plain: Plain = value
+    return plain
 
 
-def _mapping_to_plain(value: Mapping[Any, Any]) -> Plain:
-    return {str(to_plain(key)): to_plain(item) for key, item in value.items()}
+def _text_to_plain(value: Any) -> Plain:
+    return escape_surrogates(value) if isinstance(value, str) else _refuse(value)
 
 
-def _items_to_plain(value: Sequence[Any]) -> Plain:
-    return [to_plain(item) for item in value]
+def _number_to_plain(value: Any) -> Plain:
+    kind = type(value)
+    if kind is int or (kind is float and math.isfinite(value)):
+        plain: Plain = value
+        return plain
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return _refuse(value)
 
 
-def _enum_to_plain(value: enum.Enum) -> Plain:
-    return to_plain(value.value)
+def _day_to_plain(value: Any) -> Plain:
+    return value.isoformat() if isinstance(value, dt.date) else _refuse(value)
 
 
-def _day(value: dt.date) -> Plain:
-    return value.isoformat()
-
-
-def _real(value: numbers.Real) -> Plain:
-    return float(value) if math.isfinite(value) else str(float(value))
+def _word_to_plain(value: Any) -> Plain:
+    return str(value.value)
 
 
 def _refuse(value: object) -> Plain:
@@ -92,133 +287,59 @@ def _refuse(value: object) -> Plain:
     raise TypeError(msg)
 
 
-def from_plain(annotation: Any, plain: object, place: str) -> Any:
-    """
-    Turn builtin types back into what ``annotation`` says.
-
-    Args:
-        annotation: a resolved annotation: a dataclass, an enum, a builtin, or a union, tuple or mapping of such.
-        plain: the value as :func:`to_plain` gave it.
-        place: where it stands, for messages.
-
-    Raises:
-        CodecError: the value does not fit.
-    """
-    if typing.get_origin(annotation) is not None:
-        return _generic_from_plain(annotation, plain, place)
-    if dataclasses.is_dataclass(annotation):
-        return _dataclass_from_plain(annotation, _expect(dict, plain, place), place)
-    if issubclass(annotation, enum.Enum):
-        return _enum_from_plain(annotation, plain, place)
-    read = _READERS.get(annotation)
-    return _expect(annotation, plain, place) if read is None else read(plain, place)
+def _text_from_plain(plain: Any, _: Any) -> str:
+    # JSON that was written by hand may hold lone surrogates, which no report can.
+    return escape_surrogates(_expect(str, plain))
 
 
-def _generic_from_plain(annotation: Any, plain: object, place: str) -> Any:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is tuple:
-        items = enumerate(_expect(list, plain, place))
-        return tuple(from_plain(arguments[0], item, f"{place}[{index}]") for index, item in items)
-    if origin is Mapping:
-        return {
-            from_plain(arguments[0], key, place): from_plain(arguments[1], item, f"{place}.{key}")
-            for key, item in _expect(dict, plain, place).items()
-        }
-    return _union_from_plain(arguments, plain, place)
+def _int_from_plain(plain: Any, _: Any) -> int:
+    if isinstance(plain, bool):
+        raise CodecError(_found(plain, "int"))
+    return _within(_expect(int, plain))
 
 
-def _fields_to_plain(value: Any) -> dict[str, Plain]:
-    plain = {}
-    cls: Any = type(value)
-    for item in record_keys(cls):
-        held = item.get(value)
-        if item.default is dataclasses.MISSING or held != item.default:
-            plain[item.key] = to_plain(held)
-    return plain
+def _bool_from_plain(plain: Any, _: Any) -> bool:
+    return _expect(bool, plain)
 
 
-def _dataclass_from_plain(cls: Any, plain: Mapping[str, Any], place: str) -> Any:
-    missing = [item.key for item in record_keys(cls) if item.default is dataclasses.MISSING and item.key not in plain]
-    if missing:
-        msg = f"{place}: {', '.join(missing)} missing"
-        raise CodecError(msg)
-    values: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
-    for item in record_keys(cls):
-        if item.key in plain:
-            *group, name = item.path
-            found = from_plain(item.annotation, plain[item.key], f"{place}.{item.key}")
-            (nested.setdefault(group[0], {}) if group else values)[name] = found
-    try:
-        return cls(**values, **{name: annotations_of(cls)[name](**found) for name, found in nested.items()})
-    except ValueError as error:
-        msg = f"{place}: {error}"
-        raise CodecError(msg) from error
-
-
-def _union_from_plain(choices: Sequence[Any], plain: object, place: str) -> Any:
-    if plain is None and _NONE in choices:
-        return None
-    rest = [choice for choice in choices if choice is not _NONE]
-    if len(rest) > 1 and isinstance(plain, dict):
-        # Of several dataclasses, the one that has all it needs.
-        rest = [choice for choice in rest if _required(choice) <= plain.keys()] or rest
-    return from_plain(rest[0], plain, place)
-
-
-@functools.cache
-def _required(cls: Any) -> frozenset[str]:
-    return frozenset(item.key for item in record_keys(cls) if item.default is dataclasses.MISSING)
-
-
-def _enum_from_plain(annotation: type[enum.Enum], plain: object, place: str) -> enum.Enum:
-    try:
-        return annotation(plain)
-    except ValueError as error:
-        msg = f"{place}: found {plain!r}; expected one of {', '.join(str(item.value) for item in annotation)}"
-        raise CodecError(msg) from error
-
-
-def _float_from_plain(plain: object, place: str) -> float:
+def _float_from_plain(plain: Any, _: Any) -> float:
     if isinstance(plain, str) and plain in {"inf", "-inf", "nan"}:
         return float(plain)
     if isinstance(plain, bool) or not isinstance(plain, int | float):
-        msg = f"{place}: found {type(plain).__name__} {plain!r}; expected a number"
+        msg = f"found {type(plain).__name__} {plain!r}; expected a number"
         raise CodecError(msg)
-    return _within(plain, place)
+    return _within(plain) if isinstance(plain, int) else plain
 
 
-def _text_from_plain(plain: object, place: str) -> str:
-    # JSON that was written by hand may hold lone surrogates, which no report can.
-    return escape_surrogates(_expect(str, plain, place))
-
-
-def _date_from_plain(plain: object, place: str) -> dt.date:
+def _day_from_plain(plain: Any, _: Any) -> dt.date:
     try:
-        return dt.date.fromisoformat(_expect(str, plain, place))
+        return dt.date.fromisoformat(_expect(str, plain))
     except ValueError as error:
-        msg = f"{place}: found {plain!r:.80}; expected a day as ISO 8601 writes it"
+        msg = f"found {plain!r:.80}; expected a day as ISO 8601 writes it"
         raise CodecError(msg) from error
 
 
-def _within(plain: float, place: str) -> float:
-    if isinstance(plain, int) and abs(plain) > _MOST:
-        msg = f"{place}: found a number of {plain.bit_length()} bits; expected at most {_MOST.bit_length() - 1}"
+def _word_from_plain(plain: Any, kind: Any) -> Any:
+    try:
+        return kind(plain)
+    except ValueError as error:
+        words = ", ".join(str(item.value) for item in kind)
+        msg = f"found {plain!r}; expected one of {words}"
+        raise CodecError(msg) from error
+
+
+def _within(plain: int) -> int:
+    if abs(plain) > _MOST:
+        msg = f"found a number of {plain.bit_length()} bits; expected at most {_MOST.bit_length() - 1}"
         raise CodecError(msg)
     return plain
 
 
-def _expect(kind: type[_T], plain: object, place: str) -> _T:
-    if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
-        msg = f"{place}: found {type(plain).__name__} {plain!r:.80}; expected {kind.__name__}"
-        raise CodecError(msg)
-    if kind is int:
-        _within(typing.cast("int", plain), place)
+def _expect(kind: type[_T], plain: Any) -> _T:
+    if not isinstance(plain, kind):
+        raise CodecError(_found(plain, kind.__name__))
     return plain
 
 
-_READERS: typing.Final[Mapping[Any, Callable[[object, str], Any]]] = {
-    float: _float_from_plain,
-    str: _text_from_plain,
-    dt.date: _date_from_plain,
-}
+def _found(plain: object, expected: str) -> str:
+    return f"found {type(plain).__name__} {plain!r:.80}; expected {expected}"

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import operator
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,6 +101,9 @@ RECORD_LAYOUTS: Final[Mapping[type, Mapping[str, tuple[str, ...]]]] = {
 }
 """For each class that is stored flat: the path of attributes for each key of the record."""
 
+_RENAMED: Final[Mapping[type, Mapping[str, str]]] = {}
+"""For each other class whose attributes have been renamed since: the keys by attribute."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordKey:
@@ -109,43 +112,52 @@ class RecordKey:
 
     Attributes:
         key: the key.
-        path: the attributes that lead to its value.
-        attribute: the class that declares the last of them, and its name there.
-        annotation: the type of the value.
-        default: the value that a record leaves out, or :data:`dataclasses.MISSING`.
-        get: return the value of a model object that holds it.
+        attribute: the class that declares the attribute, and its name there.
+        get: return the value from the object that is stored.
     """
 
     key: str
-    path: tuple[str, ...]
     attribute: tuple[type, str]
-    annotation: Any
-    default: Any
     get: Callable[[Any], Any]
 
 
 @functools.cache
 def record_keys(cls: Any) -> tuple[RecordKey, ...]:
     """Return the keys of a dataclass in the order of its record, those of nested values in their places."""
-    paths = RECORD_LAYOUTS.get(cls) or {item.name: (item.name,) for item in dataclasses.fields(cls)}
-    return tuple(_record_key(cls, key, path) for key, path in paths.items())
-
-
-def _record_key(cls: Any, key: str, path: tuple[str, ...]) -> RecordKey:
-    for name in path[:-1]:
-        cls = annotations_of(cls)[name]
-    field = next(item for item in dataclasses.fields(cls) if item.name == path[-1])
-    return RecordKey(
-        key=key,
-        path=path,
-        attribute=(cls, field.name),
-        annotation=annotations_of(cls)[field.name],
-        default=field.default if field.default_factory is dataclasses.MISSING else field.default_factory(),
-        get=operator.attrgetter(".".join(path)),
+    renamed = renamed_keys(cls)
+    names = (item.name for item in dataclasses.fields(cls))
+    paths = RECORD_LAYOUTS.get(cls) or {renamed.get(name, name): (name,) for name in names}
+    return tuple(
+        RecordKey(key=key, attribute=(_owner(cls, path), path[-1]), get=operator.attrgetter(".".join(path)))
+        for key, path in paths.items()
     )
 
 
+def key_order(cls: Any) -> tuple[str, ...]:
+    """Return the keys of a dataclass in the order of its record."""
+    return tuple(item.key for item in record_keys(cls))
+
+
+def nested_values(cls: Any) -> dict[str, list[str]]:
+    """Return the keys that belong to each nested value of a dataclass, by the attribute that holds it."""
+    groups: dict[str, list[str]] = {}
+    for key, path in RECORD_LAYOUTS.get(cls, {}).items():
+        if len(path) > 1:
+            groups.setdefault(path[0], []).append(key)
+    return groups
+
+
 @functools.cache
-def annotations_of(cls: Any) -> dict[str, Any]:
-    """Return the resolved annotations of a dataclass."""
-    return typing.get_type_hints(cls)
+def renamed_keys(cls: Any) -> dict[str, str]:
+    """Return the key of each attribute that is not named like its key."""
+    rows = (
+        (_owner(whole, path), path[-1], key) for whole, layout in RECORD_LAYOUTS.items() for key, path in layout.items()
+    )
+    return {name: key for owner, name, key in rows if owner is cls and name != key} | dict(_RENAMED.get(cls, {}))
+
+
+def _owner(cls: Any, path: Sequence[str]) -> Any:
+    """Return the class that declares the last attribute of a path."""
+    for name in path[:-1]:
+        cls = typing.get_type_hints(cls)[name]
+    return cls

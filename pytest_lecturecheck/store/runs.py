@@ -1,9 +1,13 @@
-"""Keep runs and verdicts: in files, and as one string to send from one process to another."""
+"""
+Convert runs, verdicts and budgets to builtin types and back, for files and for other processes.
+
+The conversion itself is :mod:`pytest_lecturecheck.store.codec`, which is loaded when something is first converted.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,13 +16,16 @@ from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.model.run import Run
-from pytest_lecturecheck.store.atomic import write_text_atomically
-from pytest_lecturecheck.store.codec import CodecError, from_plain, to_plain
 from pytest_lecturecheck.store.surrogates import restore_surrogates
 from pytest_lecturecheck.verdict import Verdict
+from pytest_lecturecheck.verdict.kept_session import KeptRun
 
 SCHEMA: Final = 1
-"""Raised when a stored run would be misread by an older version; new attributes alone do not raise it."""
+"""
+Raised when an older version would misread a stored run. A new key alone does not raise it: versions that do not know a
+key refuse the record.
+"""
+_MOST_SECONDS: Final = 1e12
 _T = TypeVar("_T")
 
 
@@ -90,52 +97,6 @@ def budget_from_dict(plain: Mapping[str, Any]) -> LectureBudget:
     return _from_dict(LectureBudget, plain, "budget")
 
 
-def dumps(stored: StoredRun) -> str:
-    """Give one compact ASCII string, fit for pytest's ``user_properties`` and for xdist."""
-    return json.dumps(_stored_to_dict(stored), allow_nan=False, separators=(",", ":"))
-
-
-def loads(text: str) -> StoredRun:
-    """
-    Read back what :func:`dumps` gave.
-
-    Raises:
-        RunFileError: not JSON, a newer schema, or a value that is not what it should be.
-    """
-    return _stored_from_dict(parse_json(text))
-
-
-def write_runs(path: Path, runs: Sequence[StoredRun]) -> None:
-    """
-    Write runs with their verdicts to a JSON file, wholly or not at all.
-
-    Raises:
-        RunFileError: the file cannot be written; what was there before is still there.
-    """
-    plain = {"schema": SCHEMA, "runs": [_stored_to_dict(stored) for stored in runs]}
-    text = json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
-    try:
-        write_text_atomically(path, text)
-    except OSError as error:
-        msg = f"{path}: cannot be written: {error.strerror or error}"
-        raise RunFileError(msg) from error
-
-
-def read_runs(path: Path) -> tuple[StoredRun, ...]:
-    """
-    Read the runs of a JSON file.
-
-    Raises:
-        RunFileError: the file cannot be read, is not JSON, has a newer schema, or holds what no run holds.
-    """
-    text = read_text(path)
-    try:
-        return _runs_from_dict(parse_json(text))
-    except RunFileError as error:
-        msg = f"{path}: {error}"
-        raise type(error)(msg) from error
-
-
 def read_text(path: Path) -> str:
     """
     Read a file of this tool.
@@ -153,41 +114,58 @@ def read_text(path: Path) -> str:
         raise RunFileError(msg) from error
 
 
-def _runs_from_dict(plain: Any) -> tuple[StoredRun, ...]:
-    check_schema(plain)
-    runs = plain.get("runs")
-    if not isinstance(runs, list):
-        msg = f"found {type(runs).__name__}; expected a list of runs under the key 'runs'"
-        raise RunFileError(msg)
-    return tuple(_stored_from_dict(item) for item in runs)
+def entry_to_dict(run: Run, verdict: Verdict, *, seconds: float, budget: LectureBudget | None = None) -> dict[str, Any]:
+    """Convert one entry of a session to builtin types: for another process, a report, or a kept session."""
+    plain = {"run": run_to_dict(run), "verdict": verdict_to_dict(verdict), "seconds": seconds}
+    return plain if budget is None else {**plain, "budget": budget_to_dict(budget)}
 
 
-def _stored_to_dict(stored: StoredRun) -> dict[str, Any]:
-    verdict = None if stored.verdict is None else verdict_to_dict(stored.verdict)
-    return {"run": run_to_dict(stored.run), "verdict": verdict}
+def entry_from_dict(plain: object, place: str = "entry") -> KeptRun:
+    """
+    Convert what :func:`entry_to_dict` returned back.
 
+    Args:
+        plain: builtin types, perhaps from a file that somebody changed.
+        place: what messages call the entry ("run 3").
 
-def _stored_from_dict(plain: object) -> StoredRun:
+    Raises:
+        RunFileError: a newer schema, or a value that is not what it should be.
+    """
     if not isinstance(plain, dict) or not isinstance(plain.get("run"), dict):
-        msg = f"found {type(plain).__name__}; expected an object with 'run' and 'verdict'"
+        msg = f"{place}: found {type(plain).__name__}; expected an object with 'run' and 'verdict'"
         raise RunFileError(msg)
-    verdict = plain.get("verdict")
-    return StoredRun(run=run_from_dict(plain["run"]), verdict=None if verdict is None else verdict_from_dict(verdict))
+    if not isinstance(plain.get("verdict"), dict):
+        msg = f"{place}: it has no verdict; expected a document of a session"
+        raise RunFileError(msg)
+    seconds = plain.get("seconds", 0.0)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _MOST_SECONDS:
+        msg = f"{place}: seconds {seconds!r:.80} is not a number of seconds"
+        raise RunFileError(msg)
+    budget = plain.get("budget")
+    return KeptRun(
+        run=run_from_dict(plain["run"]),
+        verdict=verdict_from_dict(plain["verdict"]),
+        seconds=float(seconds),
+        budget=budget_from_dict(budget) if budget is not None else None,
+    )
 
 
 def _to_dict(value: Run | Verdict | LectureBudget) -> dict[str, Any]:
+    from pytest_lecturecheck.store.codec import to_plain  # noqa: PLC0415 - loads cattrs
+
     plain = to_plain(value)
-    assert isinstance(plain, dict)  # noqa: S101 - dataclasses give dicts; this tells the type checker
+    assert isinstance(plain, dict)  # noqa: S101 - the record of a dataclass is a dict; this tells the type checker
     return {"schema": SCHEMA, **plain}
 
 
-def _from_dict(cls: type[_T], plain: object, name: str) -> _T:
+def _from_dict(cls: type[_T], plain: Mapping[str, Any], name: str) -> _T:
+    from pytest_lecturecheck.store.codec import CodecError, from_plain  # noqa: PLC0415 - loads cattrs
+
     check_schema(plain)
     try:
-        value: _T = from_plain(cls, plain, name)
+        return from_plain(cls, {key: item for key, item in plain.items() if key != "schema"}, name)
     except CodecError as error:
         raise RunFileError(str(error)) from error
-    return value
 
 
 def check_schema(plain: object) -> None:

@@ -23,12 +23,10 @@ from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.plausibility import check_numbers
 from pytest_lecturecheck.store.runs import (
     NewerRunFileError,
-    budget_from_dict,
     check_schema,
+    entry_from_dict,
     parse_json,
     read_text,
-    run_from_dict,
-    verdict_from_dict,
 )
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
@@ -36,7 +34,6 @@ FOLDER_NAME: Final = "runs"
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")
-_MOST_SECONDS: Final = 1e12
 _MOST_SAMPLES: Final = 2000
 _LEAST_SAMPLES: Final = 100
 _ALL_SAMPLES: Final = 8000
@@ -129,22 +126,10 @@ def _session_from_dict(name: str, plain: Any) -> KeptSession:
 
 
 def _kept_from_dict(plain: object, position: int) -> KeptRun:
-    if not isinstance(plain, dict) or not isinstance(plain.get("run"), dict):
-        msg = f"run {position}: found {type(plain).__name__}; expected an object with 'run' and 'verdict'"
-        raise RunFileError(msg)
-    if not isinstance(plain.get("verdict"), dict):
-        msg = f"run {position}: it has no verdict; expected a document of a session"
-        raise RunFileError(msg)
-    seconds = plain.get("seconds", 0.0)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _MOST_SECONDS:
-        msg = f"run {position}: seconds {seconds!r:.80} is not a number of seconds"
-        raise RunFileError(msg)
-    run, verdict = run_from_dict(plain["run"]), verdict_from_dict(plain["verdict"])
-    stated = plain.get("budget")
-    budget = budget_from_dict(stated) if stated is not None else None
-    for value, place in ((run, ""), (verdict, ": verdict"), (budget, ": budget")):
+    kept = entry_from_dict(plain, f"run {position}")
+    for value, place in ((kept.run, ""), (kept.verdict, ": verdict"), (kept.budget, ": budget")):
         check_numbers(value, f"run {position}{place}")
-    return KeptRun(run=run, verdict=verdict, seconds=float(seconds), budget=budget)
+    return kept
 
 
 def _text(plain: Mapping[str, Any], key: str) -> str:

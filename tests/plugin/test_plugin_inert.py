@@ -7,6 +7,8 @@ import sys
 import pytest
 
 HEAVY = [
+    "attr",
+    "cattrs",
     "nbclient",
     "jinja2",
     "jupytext",

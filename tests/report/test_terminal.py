@@ -39,7 +39,7 @@ from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_h
 from pytest_lecturecheck.report.terminal.replication import replication_line
 from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.report.text import display_width
-from pytest_lecturecheck.store.runs import StoredRun, dumps, loads
+from pytest_lecturecheck.store.runs import entry_from_dict, entry_to_dict
 from pytest_lecturecheck.verdict import VerdictKind
 
 
@@ -339,7 +339,7 @@ def test_verdicts_record_the_source_of_the_exceeding_cell():
     ]
     (long,) = entry.with_source(lambda _: "y" * 5000).verdict.source_extract.split("\n")
     assert len(long) == 400
-    stored = loads(dumps(StoredRun(run=made.run, verdict=made.verdict)))
+    stored = entry_from_dict(entry_to_dict(made.run, made.verdict, seconds=0.0))
     assert stored.verdict == made.verdict
 
 

@@ -1,7 +1,5 @@
 import datetime as dt
-import errno
 import json
-import os
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -25,19 +23,19 @@ from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.store.record_layout import RECORD_LAYOUTS
 from pytest_lecturecheck.store.runs import (
-    StoredRun,
     budget_from_dict,
     budget_to_dict,
-    dumps,
-    loads,
-    read_runs,
+    entry_from_dict,
+    entry_to_dict,
+    parse_json,
+    read_text,
     run_from_dict,
     run_to_dict,
     verdict_from_dict,
     verdict_to_dict,
-    write_runs,
 )
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
+from pytest_lecturecheck.verdict.kept_session import KeptRun
 
 FOOTPRINT = Metric.PEAK_FOOTPRINT
 MEASURED = Measurement(metric=FOOTPRINT, value=432013312, method=Method.BRACKET, high=4.5e8, source="PSS")
@@ -164,11 +162,10 @@ def _only_builtins(value):
 
 @settings(max_examples=60, deadline=None)
 @given(_plain_runs)
-def test_runs_survive_as_dict_and_as_text(run):
+def test_runs_survive_as_builtin_types_and_as_json(run):
     plain = run_to_dict(run)
     assert _only_builtins(plain)
-    assert run_from_dict(plain) == run
-    assert loads(dumps(StoredRun(run=run))) == StoredRun(run=run)
+    assert run_from_dict(json.loads(json.dumps(plain))) == run
 
 
 @settings(max_examples=60, deadline=None)
@@ -177,9 +174,7 @@ def test_whatever_a_lecture_prints_can_be_sent(run):
     plain = run_to_dict(run)
     assert _only_builtins(plain)
     json.dumps(plain, allow_nan=False, ensure_ascii=False).encode("utf-8")
-    text = dumps(StoredRun(run=run))
-    assert text.isascii()
-    assert run_to_dict(loads(text).run) == plain
+    assert run_to_dict(run_from_dict(json.loads(json.dumps(plain)))) == plain
 
 
 def test_records_of_the_flat_model_are_read_and_written_byte_for_byte():
@@ -207,13 +202,22 @@ def test_a_verdict_survives_with_its_comparisons_and_its_cause():
     verdict = replace(VERDICT, cause=cause)
     plain = json.loads(json.dumps(verdict_to_dict(verdict)))
     assert verdict_from_dict(plain) == verdict
-    assert loads(dumps(StoredRun(run=RUN, verdict=verdict))) == StoredRun(run=RUN, verdict=verdict)
 
 
-def test_the_text_is_compact():
-    assert dumps(StoredRun(run=Run(lecture="a.md", platform="p", outcome=Outcome.COMPLETED))) == (
-        '{"run":{"schema":1,"lecture":"a.md","platform":"p","outcome":"completed"},"verdict":null}'
-    )
+@given(entries("a.md", "gpu"))
+def test_an_entry_survives_with_its_budget(budget):
+    kept = KeptRun(run=RUN, verdict=VERDICT, seconds=1.5, budget=budget)
+    plain = entry_to_dict(kept.run, kept.verdict, seconds=kept.seconds, budget=kept.budget)
+    assert entry_from_dict(json.loads(json.dumps(plain))) == kept
+
+
+def test_attributes_at_their_defaults_are_left_out():
+    assert run_to_dict(Run(lecture="a.md", platform="p", outcome=Outcome.COMPLETED)) == {
+        "schema": 1,
+        "lecture": "a.md",
+        "platform": "p",
+        "outcome": "completed",
+    }
 
 
 def test_numbers_of_numpy_and_of_others_become_plain_ones():
@@ -237,12 +241,8 @@ def test_a_budget_is_read_back(budget):
 def test_a_lecture_whose_name_is_no_unicode_keeps_its_name():
     run = replace(RUN, lecture="caf\udce9.md", reason="caf\udce9")
     assert run_to_dict(run)["lecture"] == "caf\\udce9.md"
-    assert loads(dumps(StoredRun(run=run))).run.lecture == "caf\udce9.md"
-    assert loads(dumps(StoredRun(run=run))).run.reason == "caf\\udce9"
-
-
-def test_an_attribute_of_a_later_version_is_passed_over():
-    assert run_from_dict({**run_to_dict(RUN), "colour": "red"}) == RUN
+    read = run_from_dict(json.loads(json.dumps(run_to_dict(run))))
+    assert (read.lecture, read.reason) == ("caf\udce9.md", "caf\\udce9")
 
 
 @pytest.mark.parametrize(
@@ -258,6 +258,15 @@ def test_an_attribute_of_a_later_version_is_passed_over():
             {"outcome": "great"},
             f"run.outcome: found 'great'; expected one of {', '.join(Outcome)}",
         ),
+        ({"colour": "red"}, "run: unknown key 'colour'; a newer version wrote it, or the file is damaged"),
+        ({"exit_code": 3}, "run: unknown key 'exit_code'; a newer version wrote it, or the file is damaged"),
+        (
+            {"evidence": {"exit": {}}},
+            "run.evidence: unknown key 'exit'; a newer version wrote it, or the file is damaged",
+        ),
+        ({"evidence": {"exit_code": "3"}}, "run.evidence.exit_code: found str '3'; expected int"),
+        ({"evidence": {"timeout_seconds": True}}, "run.evidence.timeout_seconds: found bool True; expected a number"),
+        ({"members": [{}]}, "run.members[0]: lecture, platform, outcome missing"),
         ({"cells": {}}, "run.cells: found dict {}; expected list"),
         ({"cells": [{"number": 1}]}, "run.cells[0]: index, line, status missing"),
         ({"repeat": 10**400}, "run.repeat: found a number of 1329 bits; expected at most 256"),
@@ -289,64 +298,49 @@ def test_what_is_missing_is_named():
     assert str(caught.value) == "run: lecture, platform, outcome missing"
 
 
-def test_runs_survive_in_a_file(tmp_path):
-    path = tmp_path / "made" / "runs.json"
-    stored = (StoredRun(run=RUN, verdict=VERDICT), StoredRun(run=replace(RUN, repeat=2)))
-    write_runs(path, stored)
-    assert read_runs(path) == stored
-    assert b"\r" not in path.read_bytes()
-    assert "étude" in path.read_text("utf-8")
-    assert list(path.parent.iterdir()) == [path]
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ('{"seconds": NaN}', "not JSON: it has NaN, which is no number"),
+        ('{"runs": [-Infinity]}', "not JSON: it has -Infinity, which is no number"),
+    ],
+)
+def test_text_that_is_not_json_is_refused(text, message):
+    with pytest.raises(RunFileError) as caught:
+        parse_json(text)
+    assert str(caught.value) == message
+
+
+def test_deep_nesting_is_refused():
+    with pytest.raises(RunFileError):
+        parse_json("[" * 200_000)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("plain", "message"),
     [
-        (b"{", "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        (b"[]", "schema None is not understood; expected an object with 'schema': 1"),
-        (
-            b'{"schema": 2}',
-            "schema 2 is newer than 1, the newest this version reads; update pytest-lecturecheck",
-        ),
-        (b'{"schema": 1}', "found NoneType; expected a list of runs under the key 'runs'"),
-        (b'{"schema": 1, "runs": [3]}', "found int; expected an object with 'run' and 'verdict'"),
-        (b'{"schema": 1, "runs": [{"run": {"schema": 1}}]}', "run: lecture, platform, outcome missing"),
-        (b'{"schema": 1, "runs": [{"seconds": NaN}]}', "not JSON: it has NaN, which is no number"),
-        (b'{"schema": 1, "runs": [-Infinity]}', "not JSON: it has -Infinity, which is no number"),
-        (b"\xff", "not UTF-8 at byte 0; expected a file written by this tool"),
+        (3, "run 2: found int; expected an object with 'run' and 'verdict'"),
+        ({"run": {"schema": 1}, "verdict": {"schema": 1}}, "run: lecture, platform, outcome missing"),
+        ({"run": {"schema": 1}}, "run 2: it has no verdict; expected a document of a session"),
+        ({"run": {}, "verdict": {}, "seconds": "1"}, "run 2: seconds '1' is not a number of seconds"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why(tmp_path, content, message):
-    path = tmp_path / "runs.json"
-    path.write_bytes(content)
+def test_an_entry_that_cannot_be_read_names_the_fault(plain, message):
     with pytest.raises(RunFileError) as caught:
-        read_runs(path)
-    assert str(caught.value) == f"{path}: {message}"
+        entry_from_dict(plain, "run 2")
+    assert str(caught.value) == message
 
 
-def test_deep_nesting_is_no_crash(tmp_path):
+def test_a_file_that_is_not_utf8_is_refused(tmp_path):
     path = tmp_path / "runs.json"
-    path.write_text("[" * 200_000, "utf-8")
-    with pytest.raises(RunFileError):
-        read_runs(path)
-
-
-def test_a_missing_file_says_so(tmp_path):
+    path.write_bytes(b"\xff")
     with pytest.raises(RunFileError) as caught:
-        read_runs(tmp_path / "none.json")
+        read_text(path)
+    assert str(caught.value) == f"{path}: not UTF-8 at byte 0; expected a file written by this tool"
+
+
+def test_a_missing_file_is_reported(tmp_path):
+    with pytest.raises(RunFileError) as caught:
+        read_text(tmp_path / "none.json")
     assert str(caught.value) == f"{tmp_path / 'none.json'}: cannot be read: No such file or directory"
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = Path(tmp_path, "runs.json")
-    write_runs(path, [StoredRun(run=RUN)])
-
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunFileError) as caught:
-        write_runs(path, [])
-    assert str(caught.value) == f"{path}: cannot be written: No space left on device"
-    assert read_runs(path) == (StoredRun(run=RUN),)
-    assert list(tmp_path.iterdir()) == [path]
