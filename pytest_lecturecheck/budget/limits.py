@@ -171,7 +171,7 @@ class LectureBudget:
         lecture: the lecture's name (POSIX path from rootdir, NFC).
         variant: the variant's name.
         metrics: budgets by metric.
-        figures: budgets of the figures that the lecture reports, by name.
+        reported_values: budgets of the values that the lecture reports, by name.
         run_count: number of runs recorded.
         recorded: day of recording, or ``None`` for budgets written by hand.
         heaviest: heaviest cells then, heaviest first.
@@ -182,7 +182,7 @@ class LectureBudget:
     lecture: str
     variant: str = DEFAULT_VARIANT
     metrics: Mapping[Metric, MetricBudget] = field(default_factory=dict)
-    figures: Mapping[str, ReportedValueBudget] = field(default_factory=dict)
+    reported_values: Mapping[str, ReportedValueBudget] = field(default_factory=dict)
     run_count: int = 0
     recorded: dt.date | None = None
     heaviest: tuple[HeavyCell, ...] = ()

@@ -143,8 +143,8 @@ def record(
         if key in recorded or base is not None:
             changes += _changes(old, new, rules, groups[key] if key in recorded else None, is_untouched=untouched)
         if key in recorded:
-            figures = old.figures if old is not None else {}
-            changes += figure_changes(key, figures, new.figures, groups[key], is_untouched=untouched)
+            figures = old.reported_values if old is not None else {}
+            changes += figure_changes(key, figures, new.reported_values, groups[key], is_untouched=untouched)
         if not untouched:
             entries[key] = new
     return replace(budgets, lectures=entries, tolerance=rules), changes
@@ -188,7 +188,7 @@ def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, tod
     return replace(
         old,
         metrics=metrics,
-        figures=record_figures(old.figures, runs),
+        reported_values=record_figures(old.reported_values, runs),
         run_count=len(runs),
         recorded=today,
         heaviest=_heaviest_cells(heaviest_run),
@@ -245,7 +245,7 @@ def _is_noise(old: LectureBudget, new: LectureBudget, rules: Tolerance) -> bool:
         return False
     if _rounded(old.machine) != _rounded(new.machine) or old.metrics.keys() != new.metrics.keys():
         return False
-    if not are_figures_noise(old.figures, new.figures):
+    if not are_figures_noise(old.reported_values, new.reported_values):
         return False
     places = [[(cell.number, cell.line) for cell in entry.heaviest[:1]] for entry in (old, new)]
     return places[0] == places[1] and all(

@@ -10,9 +10,9 @@ from pytest_lecturecheck.budget.limits import ReportedValueBudget
 from pytest_lecturecheck.model.reported_value import (
     Better,
     ReportedValue,
-    format_figure,
-    format_figure_range,
-    round_figure,
+    format_reported_range,
+    format_reported_value,
+    round_reported_value,
 )
 from pytest_lecturecheck.model.run import Run
 
@@ -56,9 +56,9 @@ class ReportedValueChange:
             return f"{self.name}: reported no more, dropped"
         if self.unmeasured:
             return f"{self.name}: {self.unmeasured}, old figures and limits kept"
-        seen = format_figure_range(self.new.seen, self.new.unit)
+        seen = format_reported_range(self.new.seen, self.new.unit)
         if self.old is not None and self.old.seen:
-            before = format_figure_range(self.old.seen, self.old.unit)
+            before = format_reported_range(self.old.seen, self.old.unit)
             seen += " (as recorded)" if before == seen else f" (before: {before})"
         if not self.new.has_limit:
             key = {Better.HIGHER: "at_least", Better.LOWER: "limit", None: "at_least or limit"}[self.better]
@@ -92,14 +92,14 @@ def record_figures(old: Mapping[str, ReportedValueBudget], runs: Sequence[Run]) 
     unit than its limits are in is kept as it was.
     """
     figures = {}
-    for name in sorted(old.keys() | {name for run in runs for name in run.figures}):
+    for name in sorted(old.keys() | {name for run in runs for name in run.reported_values}):
         before = old.get(name) or ReportedValueBudget(name=name)
         reported = _reported(name, runs)
         if _why_unmeasured(before, reported):
             if before.has_limit:
                 figures[name] = before
         else:
-            seen = tuple(round_figure(figure.value, figure.better) for figure in reported)
+            seen = tuple(round_reported_value(figure.value, figure.better) for figure in reported)
             figures[name] = replace(before, seen=seen, unit=reported[-1].unit)
     return figures
 
@@ -135,7 +135,7 @@ def figure_changes(
 
 
 def _reported(name: str, runs: Sequence[Run]) -> list[ReportedValue]:
-    return [run.figures[name] for run in runs if name in run.figures]
+    return [run.reported_values[name] for run in runs if name in run.reported_values]
 
 
 def _why_unmeasured(before: ReportedValueBudget, reported: Sequence[ReportedValue]) -> str:
@@ -158,6 +158,6 @@ def _is_noise(old: ReportedValueBudget, new: ReportedValueBudget) -> bool:
 
 
 def _limits_text(budget: ReportedValueBudget) -> str:
-    least = [] if budget.at_least is None else [f"at least {format_figure(budget.at_least, budget.unit)}"]
-    most = [] if budget.limit is None else [f"limit {format_figure(budget.limit, budget.unit)}"]
+    least = [] if budget.at_least is None else [f"at least {format_reported_value(budget.at_least, budget.unit)}"]
+    most = [] if budget.limit is None else [f"limit {format_reported_value(budget.limit, budget.unit)}"]
     return ", ".join((*least, *most))

@@ -67,7 +67,7 @@ class CellRun:
         output_extract: the beginning and end of the cell's text output, cut and marked.
         allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
         compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
-        figures: what the cell reported of itself by name, the last report of each name.
+        reported_values: values that the cell reported, the last report of each name.
         profile: what a trace of the cell says, or ``None`` where it was not traced.
         started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
         ended_seconds: when it had ended, after the start of the run.
@@ -83,7 +83,7 @@ class CellRun:
     output_extract: str = ""
     allocators: tuple[AllocatorUsage, ...] = ()
     compilation: CompileTimes | None = None
-    figures: tuple[ReportedValue, ...] = ()
+    reported_values: tuple[ReportedValue, ...] = ()
     profile: ProfileSummary | None = None
     started_seconds: float | None = None
     ended_seconds: float | None = None
@@ -99,7 +99,7 @@ class CellRun:
         reading = self.readings.get(metric)
         return reading if isinstance(reading, Measurement) else None
 
-    def placed(self, started_seconds: float) -> CellRun:
+    def timed(self, started_seconds: float) -> CellRun:
         """Give the cell with its place in the run's time: its start, and its end by its wall time."""
         wall = self.measured(Metric.WALL)
         ended_seconds = None if wall is None else round(started_seconds + wall.value, 6)

@@ -11,13 +11,12 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.variant import title_of
 
@@ -198,64 +197,22 @@ def peak_of_sum(series: Sequence[Series]) -> PeakOfSum | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CohortMember:
-    """
-    One kernel of a cohort.
-
-    Attributes:
-        run: its run.
-        start_seconds: when it was started, after the first of the cohort.
-    """
-
-    run: Run
-    start_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CohortRun:
     """
     One cohort as it ran.
 
     Attributes:
         spec: what was to run at once.
-        members: the kernels, in the order of the spec.
-        together: the most memory of the machine that they held together, or ``None`` where that was not sampled.
-        device_together: the same for each device by index.
+        members: the run of each kernel, in the order of the spec.
     """
 
     spec: CohortSpec
-    members: tuple[CohortMember, ...]
-    together: PeakOfSum | None = None
-    device_together: Mapping[int, PeakOfSum] = field(default_factory=dict)
+    members: tuple[Run, ...]
 
     @property
-    def start_skew_seconds(self) -> float:
-        """Give how far the starts of the kernels lay apart."""
-        starts = [member.start_seconds for member in self.members]
-        return max(starts, default=0.0) - min(starts, default=0.0)
-
-    @property
-    def sum_of_peaks_bytes(self) -> int | None:
-        """Give the sum of the kernels' own peaks, whenever each was; ``None`` where one was not measured."""
-        return self.sum_of(Metric.PEAK_FOOTPRINT)
-
-    def sum_of(self, metric: Metric) -> int | None:
-        """Give the sum of a metric over the kernels, or ``None`` where one was not measured."""
-        found = [member.run.measured(metric) for member in self.members]
-        known = [round(item.value) for item in found if item is not None]
-        return sum(known) if len(known) == len(found) and known else None
-
-    @property
-    def longest_seconds(self) -> float | None:
-        """Give the time of the slowest kernel, or ``None`` where one was not measured."""
-        found = [member.run.measured(Metric.WALL) for member in self.members]
-        known = [item.value for item in found if item is not None]
-        return max(known) if len(known) == len(found) and known else None
-
-    @property
-    def ended_badly(self) -> tuple[CohortMember, ...]:
-        """Give the kernels that did not complete."""
-        return tuple(member for member in self.members if member.run.outcome is not Outcome.COMPLETED)
+    def ended_badly(self) -> tuple[Run, ...]:
+        """Return the runs that did not complete."""
+        return tuple(run for run in self.members if run.outcome is not Outcome.COMPLETED)
 
 
 def safe_concurrency(cohorts: Sequence[CohortRun]) -> int | None:

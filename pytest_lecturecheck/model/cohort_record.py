@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from pytest_lecturecheck.model.cohort import CohortMember, CohortRun, CohortSpec, PeakOfSum, peak_of_sum
+from pytest_lecturecheck.model.cohort import CohortRun, CohortSpec, PeakOfSum, peak_of_sum
 from pytest_lecturecheck.model.device import DeviceHolder, DeviceUse, HolderKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.run import Outcome, Run
@@ -55,8 +55,7 @@ def is_cohort(run: Run) -> bool:
 
 def cohort_of(run: Run) -> CohortRun:
     """Give a record as a cohort; a lecture that ran alone is one of a single kernel."""
-    members = tuple(CohortMember(run=item, start_seconds=item.first_cell_seconds or 0.0) for item in run.members)
-    return CohortRun(spec=spec_of(run), members=members or (CohortMember(run=run),))
+    return CohortRun(spec=spec_of(run), members=run.members or (run,))
 
 
 def start_skew_seconds(run: Run) -> float | None:

@@ -18,7 +18,7 @@ The display that such a message claims to update.
 There is none of that name, so front ends and book builders show nothing and store nothing. A display of its own with
 nothing but a private MIME type would not do: myst-nb warns of it, and books are built with warnings as errors.
 """
-MOST_FIGURES: Final = 50
+MOST_REPORTED_VALUES: Final = 50
 """So many names a lecture may report."""
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,40}")
 UNIT: Final = re.compile(r"[A-Za-z%°µ][A-Za-z0-9%°µ/^*. -]{0,15}|")
@@ -69,15 +69,15 @@ class ReportedValue:
     @property
     def text(self) -> str:
         """Print name, value and unit (``speedup 3.57 x``)."""
-        return f"{self.name} {format_figure(self.value, self.unit)}"
+        return f"{self.name} {format_reported_value(self.value, self.unit)}"
 
 
-def format_figure(value: float, unit: str = "") -> str:
+def format_reported_value(value: float, unit: str = "") -> str:
     """Print a value with three significant digits, and its unit."""
     return _with_digits(value, unit, _SHOWN_DIGITS)
 
 
-def format_figures_apart(first: float, second: float, unit: str = "") -> tuple[str, str]:
+def format_reported_values_apart(first: float, second: float, unit: str = "") -> tuple[str, str]:
     """Print two values with as many digits as it takes for different values to look different."""
     digits = _SHOWN_DIGITS
     while first != second and digits < _ALL_DIGITS and f"{first:.{digits}g}" == f"{second:.{digits}g}":
@@ -85,13 +85,13 @@ def format_figures_apart(first: float, second: float, unit: str = "") -> tuple[s
     return _with_digits(first, unit, digits), _with_digits(second, unit, digits)
 
 
-def format_figure_range(values: tuple[float, ...], unit: str = "") -> str:
+def format_reported_range(values: tuple[float, ...], unit: str = "") -> str:
     """Print the range of several values (``1.66 to 1.7 x``), or the one value."""
-    lowest, highest = format_figure(min(values)), format_figure(max(values), unit)
-    return highest if lowest == format_figure(max(values)) else f"{lowest} to {highest}"
+    lowest, highest = format_reported_value(min(values)), format_reported_value(max(values), unit)
+    return highest if lowest == format_reported_value(max(values)) else f"{lowest} to {highest}"
 
 
-def round_figure(value: float, better: Better | None = None) -> float:
+def round_reported_value(value: float, better: Better | None = None) -> float:
     """
     Give a value as a budget file keeps it: four significant digits.
 

@@ -123,13 +123,13 @@ class Run:
         return reading if isinstance(reading, Measurement) else None
 
     @property
-    def figures(self) -> dict[str, ReportedValue]:
-        """Give the figures that the lecture reported, by name; of several reports of one name the last one."""
-        return {figure.name: figure for cell in self.cells for figure in cell.figures}
+    def reported_values(self) -> dict[str, ReportedValue]:
+        """Return the values that the lecture reported, by name; of several reports of one name the last one."""
+        return {item.name: item for cell in self.cells for item in cell.reported_values}
 
     def reporting_cell(self, name: str) -> CellRun | None:
         """Give the cell whose report of a figure counts, or ``None`` where none reported it."""
-        cells = [cell for cell in self.cells if any(figure.name == name for figure in cell.figures)]
+        cells = [cell for cell in self.cells if any(item.name == name for item in cell.reported_values)]
         return cells[-1] if cells else None
 
     @property

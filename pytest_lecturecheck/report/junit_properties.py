@@ -74,11 +74,11 @@ def _kernel_pairs(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _reported_pairs(entry: Entry) -> Iterator[tuple[str, str]]:
-    for figure in entry.run.figures.values():
+    for figure in entry.run.reported_values.values():
         yield f"figure.{figure.name}", repr(figure.value)
         if figure.unit:
             yield f"figure.{figure.name}.unit", figure.unit
-    for item in entry.verdict.figures:
+    for item in entry.verdict.reported_values:
         if item.at_least is not None:
             yield f"figure.{item.name}.at_least", repr(item.at_least)
         if item.limit is not None:

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine, Software
-from pytest_lecturecheck.model.reported_value import format_figure
+from pytest_lecturecheck.model.reported_value import format_reported_value
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.device_table import compile_text, gpu_cell_text
 from pytest_lecturecheck.report.entry import Entry
@@ -63,14 +63,14 @@ def _interval_text(seconds: float) -> str:
 
 def reported_text(entry: Entry) -> str:
     """Return the values that a lecture reported, with their limits (``speedup 1.67 x (>= 1.5 x)``)."""
-    compared = {item.name: item for item in entry.verdict.figures}
+    compared = {item.name: item for item in entry.verdict.reported_values}
     parts = []
-    for figure in entry.run.figures.values():
+    for figure in entry.run.reported_values.values():
         item, limits = compared.get(figure.name), []
         if item is not None and item.at_least is not None:
-            limits.append(f">= {format_figure(item.at_least, limit_unit(entry, item))}")
+            limits.append(f">= {format_reported_value(item.at_least, limit_unit(entry, item))}")
         if item is not None and item.limit is not None:
-            limits.append(f"<= {format_figure(item.limit, limit_unit(entry, item))}")
+            limits.append(f"<= {format_reported_value(item.limit, limit_unit(entry, item))}")
         parts.append(figure.text + (f" ({', '.join(limits)})" if limits else ""))
     return one_line(", ".join(parts))
 
@@ -82,7 +82,7 @@ def limit_unit(entry: Entry, item: ReportedValueComparison) -> str:
     It is the budget's unit. If the budget has none or is missing (sessions kept by older versions), it is the unit of
     the compared value: only values of the same unit are compared.
     """
-    found = entry.budget.figures.get(item.name) if entry.budget is not None else None
+    found = entry.budget.reported_values.get(item.name) if entry.budget is not None else None
     if found is not None and found.unit:
         return found.unit
     return item.figure.unit if item.figure is not None and item.kind is not VerdictKind.NOT_MEASURED else ""

@@ -16,8 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.verdict import Verdict
 
 _EVIDENCE: Final = {
     "cell_number": "cell_number",
@@ -101,7 +104,11 @@ RECORD_LAYOUTS: Final[Mapping[type, Mapping[str, tuple[str, ...]]]] = {
 }
 """For each class that is stored flat: the path of attributes for each key of the record."""
 
-_RENAMED: Final[Mapping[type, Mapping[str, str]]] = {}
+_RENAMED: Final[Mapping[type, Mapping[str, str]]] = {
+    CellRun: {"reported_values": "figures"},
+    Verdict: {"reported_values": "figures"},
+    LectureBudget: {"reported_values": "figures"},
+}
 """For each other class whose attributes have been renamed since: the keys by attribute."""
 
 

@@ -93,7 +93,7 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
         failed=kind in FAILING,
         headline=headline,
         comparisons=comparisons,
-        figures=figures,
+        reported_values=figures,
         notes=tuple(notes),
     )
 
@@ -118,7 +118,7 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
         failed=kind in FAILING,
         headline=headline,
         comparisons=exceeded,
-        figures=figures,
+        reported_values=figures,
         notes=notes,
         cause=cause,
     )

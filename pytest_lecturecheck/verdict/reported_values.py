@@ -9,9 +9,9 @@ from pytest_lecturecheck.budget.limits import LectureBudget, ReportedValueBudget
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.reported_value import (
     ReportedValue,
-    format_figure,
-    format_figure_range,
-    format_figures_apart,
+    format_reported_range,
+    format_reported_value,
+    format_reported_values_apart,
 )
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.units import format_fraction
@@ -22,9 +22,9 @@ _MANY_TIMES: Final = 100
 
 def compare_figures(run: Run, budget: LectureBudget) -> Iterator[ReportedValueComparison]:
     """Hold a run's figures against every limit of its budget; one that was not reported is ``not measured``."""
-    reported = run.figures
-    for name in sorted(budget.figures):
-        figure_budget = budget.figures[name]
+    reported = run.reported_values
+    for name in sorted(budget.reported_values):
+        figure_budget = budget.reported_values[name]
         if figure_budget.has_limit:
             cell = run.reporting_cell(name)
             kind, message = _weigh(reported.get(name), figure_budget, cell)
@@ -51,23 +51,25 @@ def _weigh(figure: ReportedValue | None, budget: ReportedValueBudget, cell: Cell
         )
     value, unit, after = figure.value, figure.unit, _where(cell) + _seen_text(budget)
     if budget.limit is not None and value > budget.limit:
-        shown, shown_limit = format_figures_apart(value, budget.limit, unit)
+        shown, shown_limit = format_reported_values_apart(value, budget.limit, unit)
         return (
             VerdictKind.OVER,
             f"{budget.name} {shown}, limit {shown_limit}: {_over_text(value, budget.limit, unit)}{after}",
         )
     if budget.at_least is not None and value < budget.at_least:
-        shown, shown_least = format_figures_apart(value, budget.at_least, unit)
+        shown, shown_least = format_reported_values_apart(value, budget.at_least, unit)
         difference = budget.at_least - value
         share = f" ({format_fraction(-difference / abs(budget.at_least))})" if budget.at_least else ""
-        under = f"{format_figure(difference, unit)} under{share}"
+        under = f"{format_reported_value(difference, unit)} under{share}"
         return VerdictKind.UNDER, f"{budget.name} {shown}, at least {shown_least} wanted: {under}{after}"
     return VerdictKind.WITHIN, f"{figure.text}, {limits}"
 
 
 def _limits_text(budget: ReportedValueBudget) -> str:
-    least = [] if budget.at_least is None else [f"at least {format_figure(budget.at_least, budget.unit)} wanted"]
-    most = [] if budget.limit is None else [f"limit {format_figure(budget.limit, budget.unit)}"]
+    least = (
+        [] if budget.at_least is None else [f"at least {format_reported_value(budget.at_least, budget.unit)} wanted"]
+    )
+    most = [] if budget.limit is None else [f"limit {format_reported_value(budget.limit, budget.unit)}"]
     return ", ".join((*least, *most))
 
 
@@ -77,7 +79,7 @@ def _over_text(value: float, limit: float, unit: str) -> str:
         return f"{value / limit:.3g} times as much"
     difference = value - limit
     share = f" ({format_fraction(difference / abs(limit))})" if limit else ""
-    return f"{format_figure(difference, unit)} over{share}"
+    return f"{format_reported_value(difference, unit)} over{share}"
 
 
 def _where(cell: CellRun | None) -> str:
@@ -90,4 +92,4 @@ def _seen_text(budget: ReportedValueBudget) -> str:
     if not budget.seen:
         return ""
     runs = f"{len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'}"
-    return f"; {format_figure_range(budget.seen, budget.unit)} when recorded ({runs})"
+    return f"; {format_reported_range(budget.seen, budget.unit)} when recorded ({runs})"

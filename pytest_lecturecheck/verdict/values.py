@@ -145,7 +145,7 @@ class Verdict:
         failed: whether the pytest item fails.
         headline: one line: the word's substance.
         comparisons: every metric that was held against a limit; after a bad end only those that were exceeded.
-        figures: every figure of the lecture that was held against a limit; after a bad end only the exceeded ones.
+        reported_values: every reported value that was compared with a limit; after a bad end only the exceeded ones.
         notes: context for people, one line each.
         cause: the diagnosis of a bad end, or ``None``.
         source_extract: where a limit is exceeded, the beginning of the source of the cell that is named for it; of a
@@ -157,7 +157,7 @@ class Verdict:
     failed: bool
     headline: str
     comparisons: tuple[Comparison, ...] = ()
-    figures: tuple[ReportedValueComparison, ...] = ()
+    reported_values: tuple[ReportedValueComparison, ...] = ()
     notes: tuple[str, ...] = ()
     cause: Cause | None = None
     source_extract: str = ""
@@ -166,4 +166,4 @@ class Verdict:
     @property
     def compared(self) -> tuple[Comparison | ReportedValueComparison, ...]:
         """Give everything that was held against a limit: metrics, then the lecture's own figures."""
-        return (*self.comparisons, *self.figures)
+        return (*self.comparisons, *self.reported_values)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.cohort import (
-    CohortMember,
     CohortRun,
     CohortSpec,
     PeakOfSum,
@@ -18,7 +17,6 @@ from pytest_lecturecheck.model.cohort import (
     repeat_lecture,
     safe_concurrency,
 )
-from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 
 
@@ -139,38 +137,12 @@ def test_the_peak_is_the_highest_sum_at_any_moment(series):
         assert found.total_bytes <= sum(max((size for _, size in steps), default=0) for steps in series)
 
 
-def member(outcome=Outcome.COMPLETED, start=0.0, **values):
-    readings = {
-        metric: Measurement(metric=metric, value=values[metric.key], method=Method.EXACT)
-        for metric in Metric
-        if metric.key in values
-    }
-    run = Run(lecture="a.md", platform="linux-x86_64-cpu", outcome=outcome, readings=readings)
-    return CohortMember(run=run, start_seconds=start)
+def member(outcome=Outcome.COMPLETED):
+    return Run(lecture="a.md", platform="linux-x86_64-cpu", outcome=outcome)
 
 
 def cohort(*members):
     return CohortRun(spec=repeat_lecture("a.md", len(members)), members=members)
-
-
-def test_a_cohort_is_summed_up():
-    found = cohort(
-        member(start=0.004, peak_footprint=100, wall=2.0),
-        member(Outcome.DIED, start=0.016, peak_footprint=50, wall=3.5),
-    )
-    assert found.start_skew_seconds == pytest.approx(0.012)
-    assert found.sum_of_peaks_bytes == 150
-    assert found.longest_seconds == 3.5
-    assert found.ended_badly == (found.members[1],)
-
-
-def test_a_sum_with_an_unknown_part_is_unknown():
-    found = cohort(member(peak_footprint=100), member(wall=1.0))
-    assert found.sum_of_peaks_bytes is None
-    assert found.longest_seconds is None
-    assert found.sum_of(Metric.GPU_USED) is None
-    empty = CohortRun(spec=CohortSpec(name="x", lectures=()), members=())
-    assert (empty.start_skew_seconds, empty.sum_of_peaks_bytes, empty.longest_seconds) == (0.0, None, None)
 
 
 FINE, DEAD = member(), member(Outcome.DIED)
@@ -189,3 +161,7 @@ FINE, DEAD = member(), member(Outcome.DIED)
 )
 def test_what_is_safe_went_well_at_every_lower_number_too(cohorts, safe):
     assert safe_concurrency([cohort(*members) for members in cohorts]) == safe
+
+
+def test_runs_that_did_not_complete_ended_badly():
+    assert cohort(FINE, DEAD).ended_badly == (DEAD,)

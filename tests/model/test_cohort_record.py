@@ -183,7 +183,7 @@ def test_the_skew_is_between_kernels_that_started():
     members = [run(first_cell_seconds=seconds) for seconds in (0.0, None, 0.012)]
     assert start_skew_seconds(join(*members)) == 0.012
     assert start_skew_seconds(join(*members[:2])) is None
-    assert cohort_of(join(*members)).start_skew_seconds == 0.012
+    assert cohort_of(join(*members)).members == tuple(members)
     assert cohort_of(run()).spec == replace(repeat_lecture("a.md", 1), name="")
 
 

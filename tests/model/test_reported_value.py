@@ -8,10 +8,10 @@ from pytest_lecturecheck.budget.limits import ReportedValueBudget
 from pytest_lecturecheck.model.reported_value import (
     Better,
     ReportedValue,
-    format_figure,
-    format_figure_range,
-    format_figures_apart,
-    round_figure,
+    format_reported_range,
+    format_reported_value,
+    format_reported_values_apart,
+    round_reported_value,
 )
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -33,32 +33,32 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
     ],
 )
 def test_figures_as_people_read_them(value, unit, text):
-    assert format_figure(value, unit) == text
+    assert format_reported_value(value, unit) == text
     assert ReportedValue(name="speedup", value=value, unit=unit).text == f"speedup {text}"
 
 
 def test_ranges():
-    assert format_figure_range((1.7, 1.66, 1.67), "x") == "1.66 to 1.7 x"
-    assert format_figure_range((1.6701, 1.6702)) == "1.67"
+    assert format_reported_range((1.7, 1.66, 1.67), "x") == "1.66 to 1.7 x"
+    assert format_reported_range((1.6701, 1.6702)) == "1.67"
 
 
 def test_different_figures_look_different():
-    assert format_figures_apart(1.4999, 1.5, "x") == ("1.4999 x", "1.5 x")
+    assert format_reported_values_apart(1.4999, 1.5, "x") == ("1.4999 x", "1.5 x")
     above = math.nextafter(1.5, 2)
-    assert format_figures_apart(above, 1.5) == ("1.5000000000000002", "1.5")
+    assert format_reported_values_apart(above, 1.5) == ("1.5000000000000002", "1.5")
 
 
 @given(FINITE, FINITE)
 def test_figures_apart_are_apart(first, second):
-    shown = format_figures_apart(first, second)
+    shown = format_reported_values_apart(first, second)
     assert (shown[0] != shown[1]) == (first != second)
 
 
 @given(FINITE, st.sampled_from([Better.HIGHER, Better.LOWER, None]))
 def test_rounding_goes_to_the_safe_side_and_stays(value, better):
-    rounded = round_figure(value, better)
+    rounded = round_reported_value(value, better)
     assert math.isfinite(rounded)
-    assert round_figure(rounded, better) == rounded
+    assert round_reported_value(rounded, better) == rounded
     assert float(repr(rounded)) == rounded
     if better is Better.LOWER:
         assert rounded >= value
@@ -81,7 +81,7 @@ def test_rounding_goes_to_the_safe_side_and_stays(value, better):
     ],
 )
 def test_rounded_figures(value, better, rounded):
-    assert repr(round_figure(value, better)) == repr(rounded)
+    assert repr(round_reported_value(value, better)) == repr(rounded)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ WITH_UNIT = ReportedValueBudget(name="live_peak", at_least=1.0, limit=14.8, unit
 
 def held(figure, figure_budget, *, has_budget=True):
     made = entry(figure)
-    budget = replace(made.budget, figures={figure.name: figure_budget})
+    budget = replace(made.budget, reported_values={figure.name: figure_budget})
     verdict = judge(made.run, budget, Policy())
     return replace(made, budget=budget if has_budget else None, verdict=verdict)
 
@@ -148,7 +148,7 @@ def test_reported_values_survive_the_store():
     made = entry(DISTANCE, SPEEDUP)
     stored = entry_from_dict(entry_to_dict(made.run, made.verdict, seconds=0.0))
     assert (stored.run, stored.verdict) == (made.run, made.verdict)
-    assert stored.run.figures == {"distance": DISTANCE, "speedup": SPEEDUP}
+    assert stored.run.reported_values == {"distance": DISTANCE, "speedup": SPEEDUP}
 
 
 def figure_change(old=None, new=None, **more):

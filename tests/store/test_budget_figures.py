@@ -27,7 +27,7 @@ def write(path, lines):
 
 
 def figures_of(path, variant=""):
-    (found,) = [item.figures for key, item in load_budgets(path).lectures.items() if key[1] == variant]
+    (found,) = [item.reported_values for key, item in load_budgets(path).lectures.items() if key[1] == variant]
     return found
 
 
@@ -48,7 +48,7 @@ def test_figures_stand_between_metrics_and_cells_in_order(path):
         "distance": ReportedValueBudget(name="distance", limit=1e-9, seen=(1e-15, 0.0)),
         "both": ReportedValueBudget(name="both", at_least=-2.0, limit=3.0),
     }
-    save_budgets(path, budgets(entry("a.md", figures=held)))
+    save_budgets(path, budgets(entry("a.md", reported_values=held)))
     lines = path.read_text("utf-8").splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("wall = "))
     assert lines[start + 1 : start + 5] == [
@@ -66,7 +66,7 @@ def test_figures_stand_between_metrics_and_cells_in_order(path):
 def test_every_number_reads_back_as_it_was(tmp_path_factory, limits, seen):
     path = tmp_path_factory.mktemp("figures") / f"{PLATFORM}.toml"
     held = {"f": ReportedValueBudget(name="f", at_least=limits[0], limit=limits[1], seen=tuple(seen))}
-    save_budgets(path, budgets(entry("a.md", figures=held)))
+    save_budgets(path, budgets(entry("a.md", reported_values=held)))
     (read,) = figures_of(path).values()
     assert [repr(value) for value in (read.at_least, read.limit, *read.seen)] == [repr(v) for v in (*limits, *seen)]
 
@@ -110,13 +110,13 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
     )
     before = load_budgets(path)
     key = ("a b.md", "")
-    old = before.lectures[key].figures
+    old = before.lectures[key].reported_values
     new = {
         "speedup": replace(old["speedup"], seen=(4.0,)),
         "same": old["same"],
         "added": ReportedValueBudget(name="added", seen=(7.0,)),
     }
-    changed = replace(before, lectures={key: replace(before.lectures[key], figures=new)})
+    changed = replace(before, lectures={key: replace(before.lectures[key], reported_values=new)})
     assert save_budgets(path, changed) is True
     assert path.read_text("utf-8") == (
         'schema = 1\n\n[lectures."a b.md"]\n'

@@ -24,7 +24,7 @@ BUDGETS = (
 
 
 def entry(*figures, lecture="lectures/sweep.md"):
-    cells = [cell(1, 12, 95, 40, 0.84), cell(2, 30, 188, 93, 3.2, figures=figures)]
+    cells = [cell(1, 12, 95, 40, 0.84), cell(2, 30, 188, 93, 3.2, reported_values=figures)]
     run = run_of(lecture, cells)
-    budget = replace(budget_of(lecture, 220, (180, 188)), figures={item.name: item for item in BUDGETS})
+    budget = replace(budget_of(lecture, 220, (180, 188)), reported_values={item.name: item for item in BUDGETS})
     return Entry(run=run, verdict=judge(run, budget, Policy()), budget=budget, seconds=5.0)

@@ -21,7 +21,7 @@ PEAK = Metric.PEAK_FOOTPRINT
 
 
 def cell(number, *figures, line=None):
-    return CellRun(number=number, index=number, line=line, status=CellStatus.OK, figures=figures)
+    return CellRun(number=number, index=number, line=line, status=CellStatus.OK, reported_values=figures)
 
 
 def run(*cells, outcome=Outcome.COMPLETED, peak_mib=None, **more):
@@ -37,7 +37,7 @@ def reported(value, name="speedup", unit=""):
 
 def budget(*figures, **limits):
     items = figures or (ReportedValueBudget(name="speedup", **limits),)
-    return LectureBudget(lecture="a.md", figures={item.name: item for item in items})
+    return LectureBudget(lecture="a.md", reported_values={item.name: item for item in items})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_limits_are_inclusive_and_messages_hold_the_difference_and_the_place(val
     verdict = judge(reported(value), budget(**limits), Policy())
     failed = kind is not VerdictKind.WITHIN
     assert (verdict.kind, verdict.failed, verdict.headline) == (kind, failed, headline)
-    (item,) = verdict.figures
+    (item,) = verdict.reported_values
     assert (item.name, item.kind, item.message) == ("speedup", kind, headline)
     assert (item.figure.value, item.cell.number) == (value, 5)
 
@@ -148,7 +148,7 @@ def test_a_limit_set_before_any_record_has_no_unit_to_compare():
 
 def test_figures_without_a_limit_are_no_budget():
     verdict = judge(reported(1.0), budget(seen=(1.0,)), Policy())
-    assert (verdict.kind, verdict.figures) == (VerdictKind.NO_BUDGET, ())
+    assert (verdict.kind, verdict.reported_values) == (VerdictKind.NO_BUDGET, ())
 
 
 def test_what_was_exceeded_stands_together():
@@ -164,7 +164,7 @@ def test_what_was_exceeded_stands_together():
     limits = LectureBudget(
         lecture="a.md",
         metrics={PEAK: MetricBudget(metric=PEAK, limit=100 * MIB, hand_set=True)},
-        figures={
+        reported_values={
             "speedup": ReportedValueBudget(name="speedup", at_least=2.0),
             "other": ReportedValueBudget(name="other", limit=2.0),
             "distance": ReportedValueBudget(name="distance", limit=0.5),
@@ -177,7 +177,7 @@ def test_what_was_exceeded_stands_together():
         "distance 1, limit 0.5: 0.5 over (+100 %), in code cell 1; "
         "speedup 1, at least 2 wanted: 1 under (-50 %), in code cell 1"
     )
-    assert [(item.name, item.kind) for item in verdict.figures] == [
+    assert [(item.name, item.kind) for item in verdict.reported_values] == [
         ("distance", VerdictKind.OVER),
         ("other", VerdictKind.WITHIN),
         ("speedup", VerdictKind.UNDER),
@@ -197,4 +197,4 @@ def test_after_a_bad_end_only_what_was_exceeded_is_said():
     )
     assert verdict.kind is VerdictKind.DIED
     assert verdict.notes == ("before it ended: speedup 1, at least 2 wanted: 1 under (-50 %), in code cell 1",)
-    assert [item.name for item in verdict.figures] == ["speedup"]
+    assert [item.name for item in verdict.reported_values] == ["speedup"]

@@ -10,7 +10,7 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.reported_value import (
     MIME_TYPE,
-    MOST_FIGURES,
+    MOST_REPORTED_VALUES,
     MOST_WHOLE,
     NAME,
     UNIT,
@@ -78,8 +78,8 @@ class ReportedValuesReader:
         return values, findings
 
     def _keep(self, reported: ReportedValue) -> None:
-        if reported.name not in self._names and len(self._names) >= MOST_FIGURES:
-            msg = f"reported value {reported.name!r} is ignored: a lecture may report at most {MOST_FIGURES} names"
+        if reported.name not in self._names and len(self._names) >= MOST_REPORTED_VALUES:
+            msg = f"reported value {reported.name!r} is ignored: a lecture may report at most {MOST_REPORTED_VALUES} names"
             raise _FaultError(msg)
         self._names.add(reported.name)
         self._values[reported.name] = reported

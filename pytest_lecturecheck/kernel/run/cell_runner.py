@@ -168,7 +168,7 @@ class CellRunner:
         reported, faults = session.client.reported_values.end_cell(cell)
         record.add_findings(faults)
         status = self._status(cell, error)
-        result = replace(self._result(cell, status, measured, seen), error=error, figures=reported)
+        result = replace(self._result(cell, status, measured, seen), error=error, reported_values=reported)
         if status is not CellStatus.FAILED:
             return CellEnd(result=result)
         evidence = replace(self._evidence(cell, measured, seen), error=error, line=line_of_error(cell, error))

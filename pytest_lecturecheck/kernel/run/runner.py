@@ -177,7 +177,7 @@ class _LectureRun:
             started_seconds = time.perf_counter() - self._clock.origin
             end = await runner.run(cell, self._document.cells[cell.index])
             result = await self._profiler.end(session, cell, end.result)
-            self._record.cells[position] = result.placed(started_seconds)
+            self._record.cells[position] = result.timed(started_seconds)
             if end.outcome is not None:
                 self._record.note_outcome(end.outcome, evidence=end.evidence)
                 return

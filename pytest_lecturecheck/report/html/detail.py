@@ -9,7 +9,7 @@ from typing import Final
 
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Unavailable
-from pytest_lecturecheck.model.reported_value import format_figure
+from pytest_lecturecheck.model.reported_value import format_reported_value
 from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback
@@ -114,7 +114,7 @@ def detail_of(entry: Entry) -> Detail:
         blocks=tuple(_blocks(entry)),
         compared=tuple(_compared(entry)),
         measurements=tuple(_measurements(entry)),
-        reported=tuple(one_line(value.text) for value in run.figures.values()),
+        reported=tuple(one_line(value.text) for value in run.reported_values.values()),
         devices=tuple(device_lines(run)),
         findings=tuple((str(item.kind), one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
         notes=_texts(entry.verdict.notes),
@@ -175,7 +175,7 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
 def _compared(entry: Entry) -> Iterator[ComparedValue]:
     for item in entry.verdict.comparisons:
         yield _compared_metric(entry, item)
-    for figure in entry.verdict.figures:
+    for figure in entry.verdict.reported_values:
         yield _compared_report(figure, limit_unit(entry, figure))
 
 
@@ -200,9 +200,9 @@ def _compared_metric(entry: Entry, item: Comparison) -> ComparedValue:
 
 
 def _compared_report(item: ReportedValueComparison, unit: str) -> ComparedValue:
-    limits = [] if item.at_least is None else [f"at least {format_figure(item.at_least, unit)}"]
-    limits += [] if item.limit is None else [f"at most {format_figure(item.limit, unit)}"]
-    measured = NO_VALUE if item.figure is None else format_figure(item.figure.value, item.figure.unit)
+    limits = [] if item.at_least is None else [f"at least {format_reported_value(item.at_least, unit)}"]
+    limits += [] if item.limit is None else [f"at most {format_reported_value(item.limit, unit)}"]
+    measured = NO_VALUE if item.figure is None else format_reported_value(item.figure.value, item.figure.unit)
     return ComparedValue(
         name=one_line(item.name),
         measured=one_line(measured),

@@ -171,8 +171,7 @@ def _safe_text(runs: Sequence[Run]) -> str:
     start = "safe concurrency on this platform"
     if bad is None:
         return f"{start}: {safe} or more (no higher number was tried)"
-    members = [member.run for member in bad.members]
-    return f"{start}: {safe or 'none of those tried'} (with {bad.spec.kernel_count}, {_bad_text(members)})"
+    return f"{start}: {safe or 'none of those tried'} (with {bad.spec.kernel_count}, {_bad_text(bad.members)})"
 
 
 def _all_text(runs: Sequence[Run]) -> str:

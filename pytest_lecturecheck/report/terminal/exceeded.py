@@ -8,7 +8,11 @@ from typing import Final
 from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
-from pytest_lecturecheck.model.reported_value import format_figure, format_figure_range, format_figures_apart
+from pytest_lecturecheck.model.reported_value import (
+    format_reported_range,
+    format_reported_value,
+    format_reported_values_apart,
+)
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.report.entry import Entry
@@ -39,7 +43,7 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     title = [paint(Tone.TITLE, row) for row in wrap(comparison_title(entry), width)]
     lines = [*title, *_comparisons(entry, width, paint, indent)]
     exceeded = [item.metric for item in entry.verdict.comparisons if item.kind.exceeds_limit]
-    reported = [item.name for item in entry.verdict.figures if item.kind.exceeds_limit]
+    reported = [item.name for item in entry.verdict.reported_values if item.kind.exceeds_limit]
     if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or reported):
         lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
@@ -106,7 +110,7 @@ def remedies(entry: Entry) -> list[str]:
     texts = []
     if len(by_hand) < len(over):
         texts.append(f"run pytest --lecture-record {one_line(entry.run.lecture)} and commit the budget file.")
-    by_hand += [one_line(item.name) for item in entry.verdict.figures if item.kind.exceeds_limit]
+    by_hand += [one_line(item.name) for item in entry.verdict.reported_values if item.kind.exceeds_limit]
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
         texts.append(f"edit the limit of {', '.join(by_hand)} {where}; recording keeps limits set by hand.")
@@ -148,7 +152,7 @@ def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[st
         Column(title="recorded", optional=True),
     )[: 5 if entry.budget is not None else 4]
     rows = [_comparison_row(entry, item)[: len(columns)] for item in entry.verdict.comparisons]
-    rows += [_reported_row(entry, item)[: len(columns)] for item in entry.verdict.figures]
+    rows += [_reported_row(entry, item)[: len(columns)] for item in entry.verdict.reported_values]
     return render_table(columns, rows, width=width, paint=paint, indent=indent)
 
 
@@ -191,22 +195,22 @@ def _reported_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, .
     if item.figure is not None:
         unit = item.figure.unit
         exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)
-        shown = format_figure(item.figure.value, unit)
+        shown = format_reported_value(item.figure.value, unit)
         if exceeded is not None:
-            shown, limits = format_figures_apart(item.figure.value, exceeded, unit)
+            shown, limits = format_reported_values_apart(item.figure.value, exceeded, unit)
             limits = f"at least {limits}" if item.kind is VerdictKind.UNDER else limits
-    found = entry.budget.figures.get(item.name) if entry.budget is not None else None
-    recorded = format_figure_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
+    found = entry.budget.reported_values.get(item.name) if entry.budget is not None else None
+    recorded = format_reported_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
     return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(recorded)
 
 
 def _limits_text(item: ReportedValueComparison, unit: str) -> str:
-    most = "" if item.limit is None else format_figure(item.limit, unit)
+    most = "" if item.limit is None else format_reported_value(item.limit, unit)
     if item.at_least is None:
         return most
     if most:
-        return f"{format_figure(item.at_least)} to {most}"
-    return f"at least {format_figure(item.at_least, unit)}"
+        return f"{format_reported_value(item.at_least)} to {most}"
+    return f"at least {format_reported_value(item.at_least, unit)}"
 
 
 def _recorded_text(entry: Entry, metric: Metric) -> str:
@@ -299,7 +303,9 @@ def _method_texts(entry: Entry) -> Iterator[str]:
         if found is not None and found.method is not None and found.method is not item.measured.method:
             text += f"; recorded: {found.method.value}"
         yield text
-    yield from (one_line(item.message) for item in entry.verdict.figures if item.kind is VerdictKind.NOT_MEASURED)
+    yield from (
+        one_line(item.message) for item in entry.verdict.reported_values if item.kind is VerdictKind.NOT_MEASURED
+    )
     machine = entry.run.machine
     if machine is not None:
         yield f"machine: {one_line(machine.text)}"

@@ -35,7 +35,10 @@ def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
         ("Findings", _joined(entries, _findings)),
         ("GPUs", _group((line, entry.name) for entry in entries for line in device_lines(entry.run))),
         ("Compiler", compile_groups(entries)),
-        ("Reported by the lectures", _group((reported_text(item), item.name) for item in entries if item.run.figures)),
+        (
+            "Reported by the lectures",
+            _group((reported_text(item), item.name) for item in entries if item.run.reported_values),
+        ),
         ("Traced cells", profile_groups(entries)),
     )
     return [(title, groups) for title, groups in titled if groups]

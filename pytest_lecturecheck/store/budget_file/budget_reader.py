@@ -289,7 +289,9 @@ class _Reader:
             if (figure := self.read_figure((*path, FIGURES, name), name, stated_at)) is not None:
                 figures[name] = figure
         lecture, variant = entry_key(path) or ("", "")
-        return LectureBudget(lecture=lecture, variant=variant, metrics=metrics, figures=figures, **stated), references
+        return LectureBudget(
+            lecture=lecture, variant=variant, metrics=metrics, reported_values=figures, **stated
+        ), references
 
     def read_figure(self, path: Path, name: str, stated_at: tuple[Any, int]) -> ReportedValueBudget | None:
         value, line = stated_at

@@ -107,7 +107,7 @@ def entry_rows(entry: LectureBudget, tolerance: Tolerance, written: Mapping[str,
         budget = entry.metrics.get(metric)
         if budget is not None and (budget.limit is not None or budget.seen):
             rows[key] = _metric_text(budget, tolerance, written.get(key))
-    for name, figure in sorted(entry.figures.items()):
+    for name, figure in sorted(entry.reported_values.items()):
         if figure.has_limit or figure.seen:
             rows[f"{FIGURES}.{name}"] = _figure_text(figure, written.get(f"{FIGURES}.{name}"))
     cells = [

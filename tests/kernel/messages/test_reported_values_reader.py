@@ -45,7 +45,7 @@ def test_cells_report_by_message_and_by_call(bench):
         "print('nothing')",
     )
     assert (run.outcome, run.findings) == (Outcome.COMPLETED, ())
-    assert [{figure.name: figure for figure in cell.figures} for cell in run.cells] == [
+    assert [{figure.name: figure for figure in cell.reported_values} for cell in run.cells] == [
         {
             "speedup": ReportedValue(name="speedup", value=3.0),
             "time": ReportedValue(name="time", value=1e-15, unit="s", better=Better.LOWER),
@@ -57,8 +57,8 @@ def test_cells_report_by_message_and_by_call(bench):
         },
         {},
     ]
-    assert repr(run.figures["draws"].value) == "200"
-    assert (run.figures["speedup"].value, run.reporting_cell("speedup").number) == (3.5, 2)
+    assert repr(run.reported_values["draws"].value) == "200"
+    assert (run.reported_values["speedup"].value, run.reporting_cell("speedup").number) == (3.5, 2)
     assert run.reporting_cell("time").number == 1
     assert run.reporting_cell("unknown") is None
     assert [cell.output_extract for cell in run.cells] == ["", "", "nothing\n"]
@@ -70,12 +70,12 @@ def test_a_display_of_its_own_is_read_as_well(bench):
         "for step in range(300):\n"
         "    display({'application/vnd.lecturecheck+json': {'step': step}}, raw=True)"
     )
-    assert run.figures == {"step": ReportedValue(name="step", value=299.0)}
+    assert run.reported_values == {"step": ReportedValue(name="step", value=299.0)}
 
 
 def test_a_failing_cell_has_reported_what_it_reported(bench):
     run = bench.run(BY_MESSAGE % {"speedup": 3} + "1 / 0")
-    assert (run.outcome, run.figures["speedup"].value) == (Outcome.FAILED, 3.0)
+    assert (run.outcome, run.reported_values["speedup"].value) == (Outcome.FAILED, 3.0)
 
 
 def test_nothing_of_it_stays_in_a_notebook_that_others_run(tmp_path):
@@ -96,7 +96,7 @@ def test_the_call_does_nothing_outside_a_kernel_and_needs_no_pytest():
 
 def test_what_the_call_is_given_never_fails_the_lecture(bench):
     run = bench.run(BY_CALL % "nan=float('nan'), text='3', yes=True, many=[1], big=10**400, Odd=1, some=dict(valeu=1)")
-    assert (run.outcome, run.figures) == (Outcome.COMPLETED, {})
+    assert (run.outcome, run.reported_values) == (Outcome.COMPLETED, {})
     assert messages(run) == [
         "reported value 'nan' is 'nan'; expected a finite number",
         "reported value 'text' is \"'3'\"; expected a finite number",
@@ -213,4 +213,4 @@ def test_a_message_that_is_broken_ends_nothing(bench):
         f"k = get_ipython().kernel\nk.session.send(k.iopub_socket, 'display_data', {broken}, k.get_parent('shell'))",
         BY_MESSAGE % {"a": 1},
     )
-    assert (run.outcome, run.figures["a"].value) == (Outcome.COMPLETED, 1.0)
+    assert (run.outcome, run.reported_values["a"].value) == (Outcome.COMPLETED, 1.0)
