@@ -79,7 +79,8 @@ class ReportedValuesReader:
 
     def _keep(self, reported: ReportedValue) -> None:
         if reported.name not in self._names and len(self._names) >= MOST_REPORTED_VALUES:
-            msg = f"reported value {reported.name!r} is ignored: a lecture may report at most {MOST_REPORTED_VALUES} names"
+            most = f"a lecture may report at most {MOST_REPORTED_VALUES} names"
+            msg = f"reported value {reported.name!r} is ignored: {most}"
             raise _FaultError(msg)
         self._names.add(reported.name)
         self._values[reported.name] = reported
