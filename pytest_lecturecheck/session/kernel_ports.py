@@ -29,10 +29,12 @@ class MachineProbes:
         self._gpus = gpus
         self._on_kernel = on_kernel
 
-    def open_probe(self, pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
+    def open_probe(
+        self, pid: int, token: str, supervisor_pid: int | None, read_group: Callable[[], int | None] | None
+    ) -> Probe:
         """Open the probe of a kernel's processes."""
         self._on_kernel(pid)
-        return open_memory_probe(pid, run_token=token, read_group=read_group)
+        return open_memory_probe(pid, run_token=token, supervisor_pid=supervisor_pid, read_group=read_group)
 
     @staticmethod
     def open_remote_probe() -> Probe:

@@ -108,7 +108,9 @@ def test_what_a_lecture_started_is_ended_and_reported(project, user, ending):
     pids = dict(zip(START, pids_of(project), strict=True))
     assert {way: has_ended(pid) for way, pid in pids.items()} == dict.fromkeys(START, True)
     told = "\n".join(session.findings("a.ipynb"))
-    assert {way: f"left a process running: pid {pid}, " in told for way, pid in pids.items()} == dict.fromkeys(START, True)
+    assert {way: f"left a process running: pid {pid}, " in told for way, pid in pids.items()} == dict.fromkeys(
+        START, True
+    )
 
 
 def test_what_a_lecture_started_ends_with_a_killed_session(project, user):

@@ -58,7 +58,7 @@ class FakeProbes:
         self.devices = devices
         self.others = others
 
-    def open_probe(self, _pid, _token, _read_group):
+    def open_probe(self, _pid, _token, _supervisor_pid, _read_group):
         return self.probe
 
     def open_remote_probe(self):

@@ -64,7 +64,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     leftovers: dict[int, Leftover] = {}
     kernel_pid = kernel.pid
     killed: set[int] = set()
-    find_marked = _finder(kernel, find_marked)
+    find_marked = find_run_processes(kernel, find_marked)
     await _let_helpers_end(kernel, find_marked)
     if not kernel.provisioner.ended.done():
         # A keeper ends its kernel in an orderly way; if it were killed, its kernel would be left behind.
@@ -96,7 +96,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     return tuple(leftovers.values())
 
 
-def _finder(kernel: Kernel, find_marked: FindMarked) -> FindMarked:
+def find_run_processes(kernel: Kernel, find_marked: FindMarked) -> FindMarked:
     """Return what finds the run's processes: below a supervisor its descendants, otherwise the marked processes."""
     supervisor_pid = kernel.supervisor_pid
     if supervisor_pid is None:

@@ -14,8 +14,10 @@ from pytest_lecturecheck.model.probe import DeviceProbe, Probe
 class ProbeOpener(Protocol):
     """Opens the measurement of kernels."""
 
-    def open_probe(self, pid: int, token: str, read_group: Callable[[], int | None] | None) -> Probe:
-        """Open the probe of a kernel: its process id, the run's token, and a reader of its memory group's bytes."""
+    def open_probe(
+        self, pid: int, token: str, supervisor_pid: int | None, read_group: Callable[[], int | None] | None
+    ) -> Probe:
+        """Open the probe of a kernel: its process id, its token, its supervisor, a reader of its group's bytes."""
 
     def open_remote_probe(self) -> Probe:
         """Open a stand-in for the probe of a kernel on another machine."""
@@ -48,7 +50,7 @@ def open_kernel_probes(opener: ProbeOpener, kernel: Kernel) -> KernelProbes:
     if not kernel.location.is_here:
         return KernelProbes(memory=opener.open_remote_probe(), devices=None, devices_since=time.perf_counter())
     read_group = kernel.group.footprint_bytes if kernel.group is not None else None
-    memory = opener.open_probe(kernel.pid, kernel.token, read_group)
+    memory = opener.open_probe(kernel.pid, kernel.token, kernel.supervisor_pid, read_group)
     since = time.perf_counter()
     devices = opener.open_device_probe(kernel.pid, kernel.token)
     return KernelProbes(memory=memory, devices=devices, devices_since=since)

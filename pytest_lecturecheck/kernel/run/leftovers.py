@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.kernel.process.teardown import Leftover
+from pytest_lecturecheck.kernel.process.teardown import Leftover, find_run_processes
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources, SharedMemoryWatch
 from pytest_lecturecheck.model.finding import Finding, FindingKind
@@ -36,7 +36,7 @@ class LeftoverWatch:
         self._files = _names_in(folder)
         self._lecture = lecture
         self._had_lecture = lecture.is_file()
-        self._shared_memory = SharedMemoryWatch(sources, session.kernel.token)
+        self._shared_memory = SharedMemoryWatch(sources, self._run_processes)
         self._process_cells: dict[int, int] = {}
         self._kill_count = 0
         self._findings: list[Finding] = []
@@ -60,13 +60,17 @@ class LeftoverWatch:
 
     def _other_processes(self) -> Iterable[int]:
         """Return the run's processes; empty if there is no sign of any but the kernel."""
-        group = self._attached.kernel.group
-        if group is not None:
-            return group.pids()
+        kernel = self._attached.kernel
+        if kernel.group is not None and kernel.supervisor_pid is None:
+            return kernel.group.pids()
         snapshot = self._attached.probe.snapshot()
         if snapshot is None or snapshot.process_count == 1:
             return ()
-        return self._sources.find_marked(self._attached.kernel.token)
+        return self._run_processes()
+
+    def _run_processes(self) -> Iterable[int]:
+        kernel = self._attached.kernel
+        return find_run_processes(kernel, self._sources.find_marked)(kernel.token)
 
     def report(self, killed: tuple[Leftover, ...]) -> Iterator[Finding]:
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -44,14 +44,14 @@ class SharedMemoryWatch:
     segment only the time of its appearance is known.
 
     Args:
-        sources: lists segments, mappings and the processes of a run.
-        token: the run's token.
+        sources: lists segments and mappings.
+        find_processes: returns the processes of the run.
     """
 
-    def __init__(self, sources: LeftoverSources, token: str) -> None:
+    def __init__(self, sources: LeftoverSources, find_processes: Callable[[], Iterable[int]]) -> None:
         """Record the segments before the first cell."""
         self._sources = sources
-        self._token = token
+        self._find_processes = find_processes
         self._known = set(sources.list_shared_memory())
         self._appeared: dict[str, _Appearance] = {}
 
@@ -61,7 +61,7 @@ class SharedMemoryWatch:
         if not new:
             return
         self._known |= new
-        ours = self._sources.find_mapped(new, self._sources.find_marked(self._token))
+        ours = self._sources.find_mapped(new, self._find_processes())
         for name in new:
             self._appeared[name] = _Appearance(cell_number=cell_number, is_ours=name in ours)
 

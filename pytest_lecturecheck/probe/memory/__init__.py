@@ -22,6 +22,7 @@ def open_memory_probe(
     *,
     interval_seconds: float = DEFAULT_INTERVAL_SECONDS,
     run_token: str | None = None,
+    supervisor_pid: int | None = None,
     read_group: Callable[[], int | None] | None = None,
 ) -> Probe:
     """
@@ -32,12 +33,20 @@ def open_memory_probe(
         interval_seconds: time between two samples; longer on a busy tree, so that sampling takes under 1 % of a core.
         run_token: value of ``LECTURECHECK_RUN`` in the kernel's environment; it finds processes that left the tree
             (daemons). Without it they are not counted.
+        supervisor_pid: the kernel's parent, if it adopts the orphans of the run (Linux); ``run_token`` is then not
+            needed.
         read_group: returns the bytes that the run's own memory group holds (Linux), or ``None`` where it has none.
     """
     if sys.platform == "linux":
         from pytest_lecturecheck.probe.memory import _linux  # noqa: PLC0415 - only the module of this system is loaded
 
-        return _linux.open_probe(pid, interval_seconds=interval_seconds, run_token=run_token, read_group=read_group)
+        return _linux.open_probe(
+            pid,
+            interval_seconds=interval_seconds,
+            run_token=run_token,
+            supervisor_pid=supervisor_pid,
+            read_group=read_group,
+        )
     elif sys.platform == "darwin":  # noqa: RET505 - type checkers treat code after it as unreachable
         from pytest_lecturecheck.probe.memory import _darwin  # noqa: PLC0415 - as above
 

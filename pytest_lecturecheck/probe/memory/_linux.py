@@ -31,7 +31,7 @@ from pytest_lecturecheck.probe.memory._memory_sampler import SHARED_SAMPLER, Mem
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatFile, StatusFile, read_once
 from pytest_lecturecheck.probe.memory._rate_limit import RateLimiter
 from pytest_lecturecheck.probe.memory._source import GONE
-from pytest_lecturecheck.probe.memory._tree import ProcessTree, read_proportional_sizes
+from pytest_lecturecheck.probe.memory._tree import AdoptedProcesses, ProcessTree, read_proportional_sizes
 from pytest_lecturecheck.probe.memory._usage import USAGE_METRICS, Usage, UsageSource, usage_readings
 from pytest_lecturecheck.probe.procfs import Status, parse_sizes, parse_stat, parse_written_bytes
 
@@ -46,10 +46,21 @@ _NO_COMPRESSED: Final = Unavailable(metric=Metric.PEAK_COMPRESSED, reason="the O
 
 
 def open_probe(
-    pid: int, *, interval_seconds: float, run_token: str | None, read_group: Callable[[], int | None] | None = None
+    pid: int,
+    *,
+    interval_seconds: float,
+    run_token: str | None,
+    supervisor_pid: int | None = None,
+    read_group: Callable[[], int | None] | None = None,
 ) -> Probe:
     """Open the probe of Linux for the process ``pid``."""
-    probe = LinuxProbe(pid, interval_seconds=interval_seconds, run_token=run_token, read_group=read_group)
+    probe = LinuxProbe(
+        pid,
+        interval_seconds=interval_seconds,
+        run_token=run_token,
+        supervisor_pid=supervisor_pid,
+        read_group=read_group,
+    )
     probe.start()
     return probe
 
@@ -62,18 +73,21 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         pid: process id of the kernel.
         interval_seconds: time between two samples.
         run_token: value of the run's mark in the kernel's environment, or ``None``.
+        supervisor_pid: the kernel's parent, if it is the subreaper of the run: orphans are then found there, and not by
+            the mark, which they can remove.
         read_group: returns the anonymous, shared and swapped pages of the run's own memory group in bytes, shared ones
             once; ``None`` where it has no group, and then proportional sizes are read instead.
         proc_root: ``/proc``, or a recorded tree.
         sampler: calls :meth:`sample`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by keyword but for the process
         self,
         pid: int,
         *,
         interval_seconds: float,
         run_token: str | None = None,
+        supervisor_pid: int | None = None,
         read_group: Callable[[], int | None] | None = None,
         proc_root: Path = PROC_ROOT,
         sampler: MemorySampler = SHARED_SAMPLER,
@@ -90,8 +104,8 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         self._tree = ProcessTree(pid, root)
         self._read_group = read_group
         self._group_bytes: int | None = None
-        self._marked = MarkedProcesses(run_token, proc_root) if run_token is not None else None
-        self._mark_scan_at = float("-inf")
+        self._strays = _find_strays(pid, run_token, supervisor_pid, proc_root)
+        self._stray_scan_at = float("-inf")
         self._sample_count = 0
         self._tolerance_bytes = counter_lag_bytes(os.cpu_count() or 1)
         self._has_swap = bool(
@@ -130,13 +144,13 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
 
     def sample(self, interval_seconds: float) -> bool:
         """Take one cheap sample, and return True if proportional sizes are worth reading."""
-        marked = self._scan_marked_when_due()
+        strays = self._scan_strays_when_due()
         with self._lock:
             if self._result is not None:
                 return False
             self._longest_interval_seconds = max(self._longest_interval_seconds, interval_seconds)
-            if marked is not None:
-                self._tree.set_strays(marked)
+            if strays is not None:
+                self._tree.set_strays(strays)
             self._read_memory()
             if self._sample_count % _OWN_USAGE_EVERY == 0:
                 self._read_own_usage()
@@ -279,9 +293,9 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         if complete or self._clock() - self._usage_at > _USAGE_FRESH_SECONDS:
             self._read_tree(complete=True)
             self._read_usage()
-            if self._window.had_children and self._marked is not None:
+            if self._window.had_children and self._strays is not None:
                 # Processes that left the tree are found by their mark. Without children nobody can have left.
-                self._tree.set_strays(self._marked.scan())
+                self._tree.set_strays(self._strays.scan())
                 self._read_tree(complete=True)
                 self._read_usage()
         self._add_to_timeline()
@@ -309,6 +323,8 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         for file in (self._status_file, self._stat_file, self._io_file, self._reset_file):
             file.close()
         self._tree.close()
+        if isinstance(self._strays, AdoptedProcesses):
+            self._strays.close()
 
     def _instrument(self) -> Instrument:
         return Instrument(
@@ -338,14 +354,25 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         bound_bytes = self._own_bytes() + self._members_bytes
         return bound_bytes > self._window.floor_bytes and self._rate_limiter.allows(self._clock())
 
-    def _scan_marked_when_due(self) -> list[int] | None:
+    def _scan_strays_when_due(self) -> list[int] | None:
         started_at = self._clock()
-        if self._marked is None or started_at < self._mark_scan_at:
+        if self._strays is None or started_at < self._stray_scan_at:
             return None
-        marked = self._marked.scan()
-        ended_at = self._clock()
-        self._mark_scan_at = ended_at + max(_MARK_SCAN_SECONDS, (ended_at - started_at) / _MARK_SCAN_SHARE)
-        return marked
+        strays = self._strays.scan()
+        if isinstance(self._strays, MarkedProcesses):
+            ended_at = self._clock()
+            self._stray_scan_at = ended_at + max(_MARK_SCAN_SECONDS, (ended_at - started_at) / _MARK_SCAN_SHARE)
+        return strays
+
+
+def _find_strays(
+    pid: int, run_token: str | None, supervisor_pid: int | None, proc_root: Path
+) -> AdoptedProcesses | MarkedProcesses | None:
+    if supervisor_pid is not None:
+        adopted = AdoptedProcesses(supervisor_pid, pid, os.fspath(proc_root))
+        if adopted.is_readable:
+            return adopted
+    return MarkedProcesses(run_token, proc_root) if run_token is not None else None
 
 
 def counter_lag_bytes(cpu_count: int, page_bytes: int = mmap.PAGESIZE) -> int:

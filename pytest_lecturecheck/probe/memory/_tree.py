@@ -42,6 +42,32 @@ class MemberSum:
     process_count: int
 
 
+class AdoptedProcesses:
+    """
+    The orphans of a run whose kernel has a supervisor, which is their parent now; one small file has them all.
+
+    Args:
+        supervisor_pid: the kernel's parent and the subreaper of the run (``PR_SET_CHILD_SUBREAPER``, prctl(2)). It has
+            one thread.
+        kernel_pid: the kernel, which is no orphan.
+        proc_root: ``/proc``, or a recorded tree.
+    """
+
+    def __init__(self, supervisor_pid: int, kernel_pid: int, proc_root: str) -> None:
+        self._file = KeptFile(f"{proc_root}/{supervisor_pid}/task/{supervisor_pid}/children")
+        self._kernel_pid = kernel_pid
+        self.is_readable = self._file.read() is not None
+        """False where the OS has no lists of children."""
+
+    def scan(self) -> list[int]:
+        """Return the process ids of the orphans; none once the supervisor has ended."""
+        return [pid for pid in parse_children(self._file.read() or b"") if pid != self._kernel_pid]
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._file.close()
+
+
 class ProcessTree:
     """
     The descendants of one process, and processes that left the tree and are added by the caller.

@@ -413,3 +413,43 @@ def test_death_in_mid_cell_keeps_the_last_sample(start):
     assert method(found) is Method.SAMPLED
     assert mib(found) > 190
     assert kernel.end()[Metric.PEAK_FOOTPRINT].text.startswith(">= ")
+
+
+SUPERVISOR = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+kernel = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={})
+print(kernel.pid, flush=True)
+sys.stdin.readline()
+kernel.kill()
+"""
+ORPHAN = """
+import subprocess, sys, time
+held = "held = bytearray(300 << 20); print(flush=True); import time; time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", "import os, subprocess, sys; subprocess.Popen(sys.argv[1:])",
+    sys.executable, "-c", held]).wait()
+time.sleep(600)
+"""
+
+
+@on_linux
+def test_orphans_without_a_mark_are_counted_below_a_supervisor():
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR, ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        probe = open_memory_probe(int(supervisor.stdout.readline()), supervisor_pid=supervisor.pid)
+        probe.begin_cell()
+        supervisor.stdout.readline()
+        deadline = time.monotonic() + 60
+        while probe.snapshot().footprint_bytes < 300 * MIB:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        reading = probe.end_cell().readings[Metric.PEAK_FOOTPRINT]
+        probe.close()
+    finally:
+        for child in psutil.Process(supervisor.pid).children(recursive=True):
+            child.kill()
+        supervisor.communicate("")
+    assert reading.value > 300 * MIB
+    assert reading.method is Method.SAMPLED
