@@ -57,7 +57,7 @@ class LeaseError(LectureCheckError):
 
 
 def expected_instead(key: object, known: Iterable[str]) -> str:
-    """Say which key was probably meant instead of an unknown one, and which there are."""
+    """Return which key was probably meant instead of an unknown one, and which keys exist."""
     import difflib  # noqa: PLC0415 - only where something is wrong
 
     names = list(known)

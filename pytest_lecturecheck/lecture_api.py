@@ -1,5 +1,5 @@
 """
-The call by which a lecture reports figures, for environments that have this package.
+The call by which a lecture reports values, for environments that have this package.
 
 It is loaded inside lectures' kernels: nothing but the standard library, and nothing of pytest.
 """
@@ -20,7 +20,7 @@ _SHOWN_CHARS: Final = 100
 
 def report_figures(**figures: object) -> None:
     """
-    Report named figures of a lecture to pytest-lecturecheck; do nothing where it is not listening.
+    Report named values of a lecture to pytest-lecturecheck; do nothing if it does not run the lecture.
 
     Nothing is printed or stored in the notebook, and no value makes this fail: one that cannot be used is a finding of
     the session that runs the lecture.
@@ -44,7 +44,7 @@ def _plain(value: object) -> object:
 
 
 def _number(value: Any) -> float | str:
-    """Give a number that JSON has, or a text that says what was there instead."""
+    """Return a number that JSON can hold, or a text that says what was there instead."""
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         # Whole numbers of any library.
         if not isinstance(value, bool) and abs(whole := operator.index(value)) <= MOST_WHOLE:

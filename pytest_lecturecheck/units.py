@@ -117,12 +117,12 @@ def _explain_size_unit(text: str, unit: str) -> str:
 
 
 def format_size(size_bytes: float, digits: int = 3) -> str:
-    """Print a size in IEC units with ``digits`` significant digits, rounded to nearest (``1.42 GiB``)."""
+    """Format a size in IEC units with ``digits`` significant digits, rounded to nearest (``1.42 GiB``)."""
     return _format_size(size_bytes, digits, round)
 
 
 def format_size_up(size_bytes: float, digits: int = 4) -> str:
-    """Print a size so that it parses back to no less than ``size_bytes``, and what it parses back to prints alike."""
+    """Format a size so that it parses back to at least ``size_bytes``; that value is formatted the same way."""
     if size_bytes <= KIB or not math.isfinite(size_bytes):
         return _format_size(size_bytes, digits, math.ceil)
     # Parsing rounds up to whole bytes, so it is enough to be above the byte before. Without this, each reading and
@@ -131,17 +131,17 @@ def format_size_up(size_bytes: float, digits: int = 4) -> str:
 
 
 def format_size_down(size_bytes: float, digits: int = 3) -> str:
-    """Print a size so that the text means no more than ``size_bytes``, as a lower bound has to."""
+    """Format a size so that the text states at most ``size_bytes``, as a lower bound must."""
     return _format_size(size_bytes, digits, math.floor)
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Print a size exactly, in whole bytes with separators (``664,797,184 bytes``)."""
+    """Format a size exactly, in whole bytes with separators (``664,797,184 bytes``)."""
     return f"{math.ceil(size_bytes):,} bytes"
 
 
 def format_si(size_bytes: float) -> str:
-    """Print a size in SI units where it is a round number of those (``24 GB``), as people declare it; else nothing."""
+    """Format a size in SI units if it is round in those (``24 GB``), as people declare it; else return ""."""
     for unit in ("TB", "GB", "MB"):
         count = Fraction(size_bytes) / _SIZE_UNITS[unit]
         if count >= 1 and (count * 10).denominator == 1:
@@ -150,13 +150,13 @@ def format_si(size_bytes: float) -> str:
 
 
 def format_declared_size(size_bytes: float) -> str:
-    """Print a size as people declare it, and in IEC units where those are others (``24 GB (22.4 GiB)``)."""
+    """Format a size as people declare it, with IEC units beside it where they differ (``24 GB (22.4 GiB)``)."""
     written, measured = format_si(size_bytes), format_size(size_bytes)
     return f"{written} ({measured})" if written else measured
 
 
 def format_sizes_apart(first_bytes: float, second_bytes: float) -> tuple[str, str]:
-    """Print two sizes with as many digits as it takes for different sizes to look different."""
+    """Format two sizes with as many digits as it takes for different sizes to look different."""
     for digits in range(3, 12):
         first, second = format_size(first_bytes, digits), format_size(second_bytes, digits)
         if first != second:
@@ -167,7 +167,7 @@ def format_sizes_apart(first_bytes: float, second_bytes: float) -> tuple[str, st
 
 
 def _exact(value: float) -> str:
-    """Print a number so that no other number prints alike."""
+    """Format a number so that no other number is formatted the same way."""
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
@@ -187,7 +187,7 @@ def _format_size(size_bytes: float | Fraction, digits: int, rounding: _Rounding)
 
 
 def _significant(value: Fraction, digits: int, rounding: _Rounding, *, most_places: int = 400) -> str:
-    """Print ``value`` (>= 0) with ``digits`` significant digits; whole numbers are kept whole, trailing zeros go."""
+    """Format ``value`` (>= 0) with ``digits`` significant digits; whole numbers are kept whole, trailing zeros go."""
     if value == 0:
         return "0"
     places = digits - len(str(int(value))) if value >= 1 else digits + _leading_zeros(value)
@@ -260,7 +260,7 @@ def _sum_duration(text: str, stripped: str) -> Fraction:
 
 
 def format_duration(seconds: float) -> str:
-    """Print a duration for people: ``0.84 s``, ``12.3 s``, ``2 min 05 s``, ``1 h 02 min``, ``2 days 3 h``."""
+    """Format a duration for people: ``0.84 s``, ``12.3 s``, ``2 min 05 s``, ``1 h 02 min``, ``2 days 3 h``."""
     if not math.isfinite(seconds):
         return "no limit" if seconds > 0 else f"{seconds} s"
     if seconds < 0:
@@ -280,7 +280,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_declared_duration(seconds: float) -> str:
-    """Print a duration as people declare it, without parts that are zero (``2 h``, ``1 h 30 min``, ``90.5 s``)."""
+    """Format a duration as people declare it, without parts that are zero (``2 h``, ``1 h 30 min``, ``90.5 s``)."""
     if seconds != int(seconds) or seconds < 1:
         return f"{_exact(seconds)} s"
     rest, parts = int(seconds), []
@@ -291,14 +291,14 @@ def format_declared_duration(seconds: float) -> str:
 
 
 def format_duration_up(seconds: float, digits: int = 4) -> str:
-    """Print a duration in seconds that parses back to no less than ``seconds``, and then prints alike."""
+    """Format a duration in seconds that parses back to at least ``seconds``; that value is formatted the same way."""
     # The shortest decimal that means this float: 0.1 is to print as "0.1 s", not as "0.1001 s".
     # Parts of a picosecond are rounded up to one, so that no text grows beyond what is read.
     return f"{_significant(Fraction(repr(float(seconds))), digits, math.ceil, most_places=12)} s"
 
 
 def format_durations_apart(first_seconds: float, second_seconds: float) -> tuple[str, str]:
-    """Print two durations so that different durations look different."""
+    """Format two durations so that different durations look different."""
     first, second = format_duration(first_seconds), format_duration(second_seconds)
     if first != second or first_seconds == second_seconds:
         return first, second
@@ -315,13 +315,13 @@ def _seconds(seconds: float, digits: int) -> str:
 
 
 def format_counts_apart(first: float, second: float) -> tuple[str, str]:
-    """Print two counts so that different counts look different, fractions of derived limits included."""
+    """Format two counts so that different counts look different, fractions of derived limits included."""
     shown = f"{first:.0f}", f"{second:.0f}"
     return shown if shown[0] != shown[1] or first == second else (_exact(first), _exact(second))
 
 
 def format_fraction(fraction: float) -> str:
-    """Print a relative difference as a signed percentage with two significant digits (``+12 %``, ``-0.3 %``)."""
+    """Format a relative difference as a signed percentage with two significant digits (``+12 %``, ``-0.3 %``)."""
     percent = fraction * 100
     if percent == 0 or not math.isfinite(percent):
         return f"{percent:+.0f} %"

@@ -1,4 +1,4 @@
-"""Say what a bad end means, as strongly as its evidence allows and no more. Pure."""
+"""Explain bad ends of runs, as firmly as the evidence allows. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Cause", "CauseKind", "diagnose"]
 
 
 def diagnose(evidence: Evidence) -> Cause:
-    """Say what a bad end means; the first rule that matches decides."""
+    """Return the cause of a bad end; the first rule that matches decides."""
     # The rules are some twenty modules full of patterns, and most sessions have no bad end to explain.
     from pytest_lecturecheck.diagnosis.rules import find_cause  # noqa: PLC0415 - see above
 

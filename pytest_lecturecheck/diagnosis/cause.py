@@ -72,7 +72,7 @@ class Cause:
 
     Attributes:
         kind: the cause.
-        headline: one line: what happened, in which code cell and line, with the figures that show it.
+        headline: one line: what happened, in which code cell and line, with the values that show it.
         evidence: the observations it rests on, one line each.
         advice: what to do about it, one line each; empty where nothing general can be said.
     """

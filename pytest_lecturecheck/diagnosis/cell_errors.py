@@ -72,7 +72,7 @@ def find_library_out_of_memory(evidence: Evidence) -> Cause | None:
 
 
 def _against_host(evidence: Evidence) -> str:
-    """Set a request on the host against the machine, and beside what the process had."""
+    """Compare a request on the host with the machine's memory and with what the process held."""
     parts = []
     if limit := limit_text(evidence):
         parts.append(f"the limit is {limit}")
@@ -96,7 +96,7 @@ def find_unusable_device(evidence: Evidence) -> Cause | None:
 
 
 def find_cell_error(evidence: Evidence) -> Cause | None:
-    """Take every other error as what it says it is."""
+    """Report every other error as what it says it is."""
     if evidence.error is None:
         return None
     return Cause(

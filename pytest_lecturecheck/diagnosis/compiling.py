@@ -1,4 +1,4 @@
-"""Whether a cell that ran out of time was compiling: from jax.monitoring's figures, and from the stack."""
+"""Whether a cell that ran out of time was compiling: from the events of jax.monitoring and from the stack."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Compiling:
     What a cell's time went into.
 
     Attributes:
-        text: what it was doing, in words.
+        text: what it was doing, as a phrase.
         library: whose compiler.
         is_cause: whether compiling took most of the cell's time, or all that is known of it.
     """
@@ -52,23 +52,23 @@ class Compiling:
 
 
 def find_compiling(evidence: Evidence) -> Compiling | None:
-    """Tell whether a cell was compiling when it ran out of time, or had been for most of it."""
+    """Return a value if a cell was compiling when it timed out, or had been for most of its time."""
     found = _compiler_on_stack(evidence)
-    figures, wall = evidence.usage.compilation, evidence.usage.wall_seconds or evidence.timeout.limit_seconds or 0.0
-    is_open = found == "JAX" or (figures is not None and figures.unfinished_seconds > 0)
+    compilation, wall = evidence.usage.compilation, evidence.usage.wall_seconds or evidence.timeout.limit_seconds or 0.0
+    is_open = found == "JAX" or (compilation is not None and compilation.unfinished_seconds > 0)
     if found and found != "JAX":
         return Compiling(text=f"it was compiling ({found}) when stopped", library=found, is_cause=True)
-    if figures is None or not wall > 0:
+    if compilation is None or not wall > 0:
         return Compiling(text="it was compiling (JAX) when stopped", library="JAX", is_cause=True) if is_open else None
-    if figures.seconds < _MOST_FRACTION * wall:
+    if compilation.seconds < _MOST_FRACTION * wall:
         # Old versions of JAX do not say when a span begins, so that its length is not known.
-        is_unknown = is_open and figures.unfinished_seconds == 0
+        is_unknown = is_open and compilation.unfinished_seconds == 0
         if is_unknown:
             return Compiling(text="it was compiling (JAX) when stopped", library="JAX", is_cause=True)
         return Compiling(text="compiling when stopped", library="JAX", is_cause=False) if is_open else None
-    count = figures.count + is_open
+    count = compilation.count + is_open
     programs = f"{count} program{'' if count == 1 else 's'}"
-    times = f"{format_duration(min(figures.seconds, wall))} of {format_duration(wall)}"
+    times = f"{format_duration(min(compilation.seconds, wall))} of {format_duration(wall)}"
     still = ", and still compiling when stopped" if is_open else ""
     return Compiling(text=f"it was compiling: {programs}, {times}{still}", library="JAX", is_cause=True)
 
@@ -81,18 +81,18 @@ def _compiler_on_stack(evidence: Evidence) -> str:
 
 
 def compiling_advice(evidence: Evidence, compiling: Compiling) -> Iterator[str]:
-    """Say how a lecture compiles less."""
+    """Return advice on how a lecture compiles less."""
     keep, *fewer = _ADVICE[compiling.library]
     yield keep
-    figures = evidence.usage.compilation
-    if compiling.library == "JAX" and figures is not None and figures.count < _MANY_PROGRAMS:
+    compilation = evidence.usage.compilation
+    if compiling.library == "JAX" and compilation is not None and compilation.count < _MANY_PROGRAMS:
         yield _ONE_PROGRAM_ADVICE
     else:
         yield from fewer
 
 
 def stack_lines(evidence: Evidence) -> tuple[str, ...]:
-    """Give the innermost frames and the cell's own, as lines of evidence."""
+    """Return the innermost frames and the cell's own, as lines of evidence."""
     frames = [clean for frame in evidence.timeout.stack if (clean := one_line(frame, LONGEST_QUOTE))]
     if len(frames) > _STACK_LINES:
         frames = [*frames[: _STACK_LINES - 1], frames[-1]]

@@ -29,7 +29,7 @@ class CrashPlace:
     What faulthandler said.
 
     Attributes:
-        text: the place in words, fit for one line.
+        text: the location as one line.
         cell_line: 1-based line of the running cell's source, or ``None``.
     """
 
@@ -38,7 +38,7 @@ class CrashPlace:
 
 
 def find_crash_place(evidence: Evidence) -> CrashPlace | None:
-    """Read faulthandler's frames in the kernel's last words; ``None`` where there are none."""
+    """Read faulthandler's frames in the last lines of stderr; ``None`` where there are none."""
     frames = _frames(evidence.exit.stderr_tail)
     if not frames:
         return None
@@ -58,7 +58,7 @@ def find_crash_place(evidence: Evidence) -> CrashPlace | None:
 
 
 def at_crash(evidence: Evidence) -> Evidence:
-    """Give the evidence with the lecture's line that was running, where faulthandler names it."""
+    """Return the evidence with the line that was running, if faulthandler names it."""
     place = find_crash_place(evidence)
     if place is None or place.cell_line is None or evidence.line is None or evidence.cell_number is None:
         return evidence
@@ -66,13 +66,13 @@ def at_crash(evidence: Evidence) -> Evidence:
 
 
 def crash_lines(evidence: Evidence) -> tuple[str, ...]:
-    """Give the place as a line of evidence."""
+    """Return the place as a line of evidence."""
     place = find_crash_place(evidence)
     return (place.text,) if place is not None else ()
 
 
 def _frames(stderr_tail: tuple[str, ...]) -> list[re.Match[str]]:
-    """Give the frames after the last fault; a dump that the lecture asked for itself is none."""
+    """Return the frames after the last fault; a dump that the lecture requested itself is not a fault."""
     faults = [number for number, line in enumerate(stderr_tail) if _FAULT.fullmatch(line.strip())]
     if not faults:
         return []

@@ -82,7 +82,7 @@ def find_kill(evidence: Evidence) -> Cause | None:
 
 
 def find_native_out_of_memory(evidence: Evidence) -> Cause | None:
-    """Recognise an abort whose last words say that a native allocator was out of memory."""
+    """Recognise an abort whose stderr says that a native allocator was out of memory."""
     if evidence.exit.signal != _SIGABRT:
         return None
     request = parse_stderr(evidence.exit.cell_stderr)
@@ -124,7 +124,7 @@ def find_signal(evidence: Evidence) -> Cause | None:
 
 
 def _said_before(evidence: Evidence) -> Iterator[str]:
-    """Tell of a native allocator's complaint of an earlier cell: it may be the reason, or was survived."""
+    """Yield a native allocator's complaint in an earlier cell: it may or may not be the reason."""
     request = parse_stderr(evidence.exit.stderr_tail[: evidence.exit.stderr_earlier_count])
     if evidence.exit.signal == _SIGABRT and request is not None:
         asked = f", asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
@@ -143,7 +143,7 @@ def find_exit_code(evidence: Evidence) -> Cause | None:
 
 
 def find_nothing(evidence: Evidence) -> Cause:
-    """Say that nothing was observed, rather than guess."""
+    """Report that no cause was observed, rather than guess."""
     where = f" in {place(evidence)}" if place(evidence) else ""
     return Cause(
         kind=CauseKind.UNKNOWN,
@@ -153,7 +153,7 @@ def find_nothing(evidence: Evidence) -> Cause:
 
 
 def _exit_code_text(code: int) -> str:
-    """Print an exit code; shells and wrappers report a signal as 128 more, Windows a status as a large number."""
+    """Format an exit code; wrappers report a signal as 128 plus its number, Windows a status as a large number."""
     signal = code - _SHELL_SIGNAL_BASE
     if signal in _SIGNAL_NAMES:
         return f"{code} (a wrapper's way to report {signal_name(signal)})"

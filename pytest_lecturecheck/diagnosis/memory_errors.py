@@ -41,7 +41,7 @@ _LIBRARY_FRAME: Final = re.compile(r"\s*File (?P<path>\S+?)(?::[0-9]+)?(?:,| in 
 
 def is_memory_error(evidence: Evidence) -> bool:
     """
-    Tell whether the cell raised Python's MemoryError (NumPy's own included), and not about a device's memory.
+    Return True if the cell raised Python's MemoryError (NumPy's included) and not for the memory of a device.
 
     An ``OSError`` with ENOMEM counts as one.
     """
@@ -89,7 +89,7 @@ def find_superlu_limit(evidence: Evidence) -> Cause | None:
 
 
 def find_impossible_request(evidence: Evidence) -> Cause | None:
-    """Recognise one request that exceeds all the memory there is, or that cannot be held against anything."""
+    """Recognise one request that exceeds all the memory there is, or that cannot be compared with anything."""
     if not is_memory_error(evidence):
         return None
     asked, ceiling = _asked(evidence), evidence.memory.available_bytes
@@ -164,7 +164,7 @@ def find_limit_while_free(evidence: Evidence) -> Cause | None:
 
 
 def find_other_memory_error(evidence: Evidence) -> Cause | None:
-    """Take what is left: one request of unknown size while memory was free, or no figures at all."""
+    """Explain any other MemoryError: a request of unknown size while memory was free, or no measurements at all."""
     if not is_memory_error(evidence) or evidence.error is None:
         return None
     if is_near_limit(evidence) is False:
@@ -189,7 +189,7 @@ def find_other_memory_error(evidence: Evidence) -> Cause | None:
 
 def is_near_limit(evidence: Evidence) -> bool | None:
     """
-    Tell whether memory had run out or nearly so when the cell failed.
+    Return True if memory had run out or nearly so when the cell failed.
 
     Returns:
         ``None`` where the figures do not tell.
@@ -211,7 +211,7 @@ def is_near_limit(evidence: Evidence) -> bool | None:
 
 
 def _ceiling(evidence: Evidence) -> int | None:
-    """Give what this process could have had at most beside the others: what it holds, and what is free."""
+    """Return what this process could have had at most beside the others: what it holds, and what is free."""
     if evidence.memory.available_bytes is None or evidence.memory.last_footprint_bytes is None:
         return None
     return evidence.memory.available_bytes + evidence.memory.last_footprint_bytes
@@ -222,7 +222,7 @@ def _asked(evidence: Evidence) -> int | None:
 
 
 def _asked_text(asked_bytes: int) -> str:
-    """Print a request as NumPy does, with the other family of units beside it (``72.8 TiB (80 TB)``)."""
+    """Format a request as NumPy does, with the other family of units beside it (``72.8 TiB (80 TB)``)."""
     return f"{format_size(asked_bytes)} ({both_units(asked_bytes).split(' (', 1)[0]})"
 
 
@@ -241,7 +241,7 @@ def _not_exhausted(evidence: Evidence) -> str:
 
 
 def _frames(evidence: Evidence) -> list[str]:
-    """Give the lines of the traceback that name a place or the running statement, without the code around it."""
+    """Return the lines of the traceback that name a place or the running statement, without the code around it."""
     if evidence.error is None:
         return []
     lines = [line for part in evidence.error.traceback for line in part.splitlines()]

@@ -151,13 +151,13 @@ def find_child_end(evidence: Evidence) -> Cause | None:
 
 
 def _lost_name(evidence: Evidence) -> str:
-    """Give the name that a spawned worker looked for in the notebook's namespace, or an empty string."""
+    """Return the name that a spawned worker looked for in the notebook's namespace, or an empty string."""
     found = next((match for line in reversed(evidence.exit.stderr_tail) if (match := _LOST_NAME.search(line))), None)
     return one_line(found["name"]) if found is not None else ""
 
 
 def other_kill_text(evidence: Evidence) -> str:
-    """Say that a process was killed for memory while the kernel lived on, or an empty string."""
+    """Return a sentence about a process that was killed for memory while the kernel lived on, or an empty string."""
     kill = _closest(evidence)
     if kill is None or kill.scope is OomScope.MACHINE:
         return ""

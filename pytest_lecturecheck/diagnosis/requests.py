@@ -173,7 +173,7 @@ _FORMS: Final = (
     _form({"ResourceExhaustedError"}, r".*device:GPU.*failed to allocate memory.*", "TensorFlow", MemoryPlace.DEVICE),
     _form({"ResourceExhaustedError"}, r".*OOM when allocating tensor.*", "TensorFlow", MemoryPlace.HOST),
 )
-# CuPy; PyTorch, its newer and its older words.
+# CuPy; PyTorch, its newer and its older texts.
 _USED: Final = re.compile(
     rf"allocated so far: {_SIZE}|bytes \(total {_SIZE.replace('size', 'cupy')}\)"
     rf"|this process has {_SIZE.replace('size', 'torch')} memory in use"
@@ -183,7 +183,7 @@ _LIMIT: Final = re.compile(
     rf"limit set to: {_SIZE}|total capaci?ty of {_SIZE.replace('size', 'torch')}"
     rf"|{_SIZE.replace('size', 'old')} total capacity"
 )
-# PyTorch, its newer and its older words; the last is CuPy's.
+# PyTorch, its newer and its older texts; the last is CuPy's.
 _LIVE: Final = re.compile(
     rf"allocated memory {_SIZE} is allocated by PyTorch|{_SIZE.replace('size', 'old')} already allocated"
 )
@@ -274,14 +274,14 @@ def parse_array_size(value: str) -> int | None:
 
 
 def means_device_not_usable(name: str, value: str) -> bool:
-    """Tell whether a GPU library could not be set up or used, as happens where another process holds the GPU."""
+    """Return True if a GPU library could not be set up or used, as happens where another process holds the GPU."""
     class_name = name.rsplit(".", 1)[-1]
     return class_name in _GPU_LIBRARIES and _DEVICE_NOT_USABLE.search(value[:_READ_LENGTH]) is not None
 
 
 def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
     """
-    Read a native allocator's last words.
+    Read the last lines of a native allocator.
 
     Returns:
         The request with its size where one line states it, or ``None`` where no line speaks of memory.
@@ -298,7 +298,7 @@ def parse_stderr(lines: Iterable[str]) -> MemoryRequest | None:
 
 
 def last_memory_line(lines: Iterable[str]) -> int | None:
-    """Give the 0-based number of the last line that speaks of exhausted memory, or ``None``."""
+    """Return the 0-based number of the last line that speaks of exhausted memory, or ``None``."""
     found = (number for number, line in enumerate(lines) if _STDERR_MEMORY.search(line[:_READ_LENGTH]))
     return max(found, default=None)
 

@@ -62,7 +62,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def find_cause(evidence: Evidence) -> Cause:
-    """Say what a bad end means; the first rule that matches decides."""
+    """Return the cause of a bad end; the first rule that matches decides."""
     for rule in RULES:
         if (cause := rule(evidence)) is not None:
             return with_ulimit(cause, evidence)

@@ -60,7 +60,7 @@ def find_scheduler_end(evidence: Evidence) -> Cause | None:
 
 
 def scheduler_lines(facts: SchedulerFacts) -> tuple[str, ...]:
-    """Give what the scheduler says as one line."""
+    """Return the scheduler's report as one line."""
     parts = [f"{one_line(facts.name)} step {one_line(facts.step)}" if facts.step else one_line(facts.name)]
     said = [f"state {one_line(facts.state)}"] if facts.state else []
     said += [f"exit {one_line(facts.exit)}"] if facts.exit else []

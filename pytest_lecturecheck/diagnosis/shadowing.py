@@ -32,7 +32,7 @@ def find_shadowing_file(evidence: Evidence) -> Cause | None:
 
 
 def shadowing_advice(evidence: Evidence) -> tuple[str, ...]:
-    """Give a hint where an import error of the cell goes back to such a file."""
+    """Return a hint if an import error of the cell is due to such a file."""
     error = evidence.error
     if error is None or error.name.rsplit(".", 1)[-1] not in _IMPORT_ERRORS:
         return ()
@@ -45,7 +45,7 @@ def _shadow_text(path: PurePosixPath) -> str:
 
 
 def _named_file(evidence: Evidence, lines: Iterable[str]) -> PurePosixPath | None:
-    """Give the first of the files that a traceback goes through, or whose module an error complains about."""
+    """Return the first of the files that a traceback goes through, or whose module an error complains about."""
     kept = [line[:_READ_LENGTH] for line in lines]
     for file in evidence.shadowing_files:
         path = PurePosixPath(file)

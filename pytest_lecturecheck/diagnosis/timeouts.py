@@ -93,21 +93,21 @@ def _doing(evidence: Evidence) -> tuple[CauseKind, str]:
     is_timed = wall is not None and wall > 0
     # More than one core gives more than 100 %.
     share = cpu / wall if is_timed and wall and cpu is not None else None
-    figures = "" if share is None else f" (CPU {share:.0%} of the time)".replace("%", " %")
+    cpu_text = "" if share is None else f" (CPU {share:.0%} of the time)".replace("%", " %")
     if is_timed and (pages := _paging_text(evidence)) and (share is None or share < _COMPUTING_FRACTION):
-        return CauseKind.TIMED_OUT_PAGING, f"{pages}{figures}"
+        return CauseKind.TIMED_OUT_PAGING, f"{pages}{cpu_text}"
     compiling = find_compiling(evidence)
     if compiling is not None and compiling.is_cause:
-        return CauseKind.TIMED_OUT_COMPILING, f"{compiling.text}{figures}"
+        return CauseKind.TIMED_OUT_COMPILING, f"{compiling.text}{cpu_text}"
     kind, text = _by_share(evidence, share) if share is not None else (CauseKind.TIMED_OUT, "")
     also = compiling.text if compiling is not None else ""
     if text:
-        return kind, f"{text}{figures}{f', {also}' if also else ''}"
+        return kind, f"{text}{cpu_text}{f', {also}' if also else ''}"
     return kind, f"it was {also}" if also else ""
 
 
 def _paging_text(evidence: Evidence) -> str:
-    """Say what shows that the cell was short of memory: pages read back, or swap that grew; or an empty string."""
+    """Return the signs that the cell was short of memory (pages read back, swap that grew), or an empty string."""
     faults, growth, wall = (
         evidence.usage.major_faults_count,
         evidence.memory.swap_growth_bytes,
@@ -136,7 +136,7 @@ def _by_share(evidence: Evidence, share: float) -> tuple[CauseKind, str]:
 
 def _starving_load(evidence: Evidence, share: float) -> str:
     """
-    Name the load where other processes had the cores, or give an empty string.
+    Return the load if other processes had the cores, or an empty string.
 
     A process that computes on a machine with more takers than cores gets cores / takers of the time; what got much less
     than that did not ask for more.

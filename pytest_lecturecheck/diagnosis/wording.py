@@ -1,4 +1,4 @@
-"""How evidence is put into words: places, figures, and text from strangers made fit for one line."""
+"""Format evidence for messages: locations, measurements, and text of unknown origin as one harmless line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SI_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def error_text(error: CellError) -> str:
-    """Print an exception as ``ErrorName: message`` in one line."""
+    """Format an exception as ``ErrorName: message`` in one line."""
     name, value = one_line(error.name, LONGEST_QUOTE) or "error", one_line(error.value, LONGEST_QUOTE)
     return f"{name}: {value}" if value else name
 
 
 def place(evidence: Evidence) -> str:
-    """Say where, in the words of the terminal (``code cell 3, line 41``), or an empty string."""
+    """Return the location as the terminal shows it (``code cell 3, line 41``), or an empty string."""
     parts = []
     if evidence.cell_number is not None:
         parts.append(f"code cell {evidence.cell_number}")
@@ -34,18 +34,18 @@ def place(evidence: Evidence) -> str:
 
 
 def in_brackets(evidence: Evidence) -> str:
-    """Give the place as an appendix to a sentence (`` (code cell 3, line 41)``), or an empty string."""
+    """Return the location in brackets (`` (code cell 3, line 41)``), or an empty string."""
     where = place(evidence)
     return f" ({where})" if where else ""
 
 
 def within(evidence: Evidence) -> str:
-    """Say in which cell a kernel ended (`` in code cell 3, line 41``), or that it was between cells."""
+    """Return in which cell a kernel ended (`` in code cell 3, line 41``), or that no cell was running."""
     return f" in {place(evidence)}" if evidence.cell_number is not None else " while no cell was running"
 
 
 def both_units(size_bytes: float) -> str:
-    """Print a size in the units people see in errors and on price lists: ``98.8 GB (92 GiB)``."""
+    """Format a size in SI units, as errors and price lists do, and in IEC units: ``98.8 GB (92 GiB)``."""
     size, unit = float(size_bytes), 0
     while size >= _KILO and unit < len(_SI_UNITS) - 1:
         size, unit = size / _KILO, unit + 1
@@ -53,7 +53,7 @@ def both_units(size_bytes: float) -> str:
 
 
 def peak_bytes(evidence: Evidence) -> int | None:
-    """Give the highest footprint known of the cell, or ``None``."""
+    """Return the highest footprint known of the cell, or ``None``."""
     known = [
         size
         for size in (evidence.memory.peak_footprint_bytes, evidence.memory.last_footprint_bytes)
@@ -63,19 +63,19 @@ def peak_bytes(evidence: Evidence) -> int | None:
 
 
 def limit_bytes(evidence: Evidence) -> int | None:
-    """Give the smallest memory limit in force: RAM, container, ulimit or the cap of the run; ``None`` if unknown."""
+    """Return the smallest memory limit in force: RAM, container, ulimit or the cap of the run; ``None`` if unknown."""
     known = [size for size in (evidence.memory.limit_bytes, evidence.conditions.cap_bytes) if size is not None]
     return min(known, default=None)
 
 
 def is_limit_the_cap(evidence: Evidence) -> bool:
-    """Tell whether the cap of the run is the smallest limit."""
+    """Return True if the cap of the run is the smallest limit."""
     limit = evidence.memory.limit_bytes
     return evidence.conditions.cap_bytes is not None and (limit is None or evidence.conditions.cap_bytes < limit)
 
 
 def had_text(evidence: Evidence) -> str:
-    """Say what the process itself had (``the process itself had only 63.1 MiB``), or an empty string."""
+    """Return what the process itself held (``the process itself had only 63.1 MiB``), or an empty string."""
     peak, limit = peak_bytes(evidence), limit_bytes(evidence)
     if peak is None:
         return ""
@@ -98,7 +98,7 @@ def _machine_limit_text(evidence: Evidence) -> str:
 
 
 def memory_lines(evidence: Evidence) -> Iterator[str]:
-    """Give the memory figures, one line each: peak, last reading with its age, what the machine had."""
+    """Yield the memory measurements, one line each: peak, last reading with its age, memory of the machine."""
     if evidence.memory.peak_footprint_bytes is not None:
         yield f"peak footprint of the cell {format_size(evidence.memory.peak_footprint_bytes)}"
     if evidence.memory.last_footprint_bytes is not None:
@@ -120,7 +120,7 @@ def memory_lines(evidence: Evidence) -> Iterator[str]:
 
 
 def oom_lines(evidence: Evidence) -> Iterator[str]:
-    """Give the records of OOM kills: the counters that rose, and the lines of the kernel's log."""
+    """Yield the records of OOM kills: the counters that rose, and the lines of the kernel's log."""
     for kill in evidence.memory.oom_kills:
         where = f" ({text})" if (text := one_line(kill.where)) else ""
         yield f"OOM kills counted {kill.before} -> {kill.after}{where}"
@@ -130,12 +130,12 @@ def oom_lines(evidence: Evidence) -> Iterator[str]:
 
 
 def stderr_lines(evidence: Evidence) -> Iterator[str]:
-    """Give the last lines of the kernel's stderr, marked as such."""
+    """Yield the last lines of the kernel's stderr, marked as such."""
     lines = [clean for line in evidence.exit.stderr_tail if (clean := one_line(line, LONGEST_QUOTE))]
     for line in lines[-_STDERR_LINES:]:
         yield f"stderr: {line}"
 
 
 def all_lines(evidence: Evidence) -> tuple[str, ...]:
-    """Give every observation that a death or a memory error rests on."""
+    """Return every observation that a death or a memory error is based on."""
     return (*oom_lines(evidence), *memory_lines(evidence), *stderr_lines(evidence))

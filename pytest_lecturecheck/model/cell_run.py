@@ -27,7 +27,7 @@ class CellStatus(StrEnum):
 
     @property
     def has_run(self) -> bool:
-        """Tell whether the cell was sent to the kernel."""
+        """Return True if the cell was sent to the kernel."""
         return self not in {CellStatus.SKIPPED, CellStatus.EMPTY, CellStatus.NOT_RUN}
 
 
@@ -61,7 +61,7 @@ class CellRun:
         opening_line: 1-based line where the cell itself begins (its fence or ``# %%`` mark), or ``None``.
         status: what became of it.
         readings: one reading for each metric taken.
-        start_footprint_bytes: footprint when the cell started, or ``None`` where it was not had. What the cell itself
+        start_footprint_bytes: footprint when the cell started, or ``None`` if it was not measured. What the cell itself
             raised is its peak less this level.
         error: the exception, if one was reported.
         output_extract: the beginning and end of the cell's text output, cut and marked.
@@ -91,23 +91,23 @@ class CellRun:
 
     @property
     def first_line(self) -> int | None:
-        """Give the line where a reader of the file sees the cell begin."""
+        """Return the line where a reader of the file sees the cell begin."""
         return self.line if self.opening_line is None else self.opening_line
 
     def measured(self, metric: Metric) -> Measurement | None:
-        """Give the measurement of ``metric``, or ``None`` where there is none."""
+        """Return the measurement of ``metric``, or ``None`` where there is none."""
         reading = self.readings.get(metric)
         return reading if isinstance(reading, Measurement) else None
 
     def timed(self, started_seconds: float) -> CellRun:
-        """Give the cell with its place in the run's time: its start, and its end by its wall time."""
+        """Return the cell with its start in the run's time, and with its end, which follows from its wall time."""
         wall = self.measured(Metric.WALL)
         ended_seconds = None if wall is None else round(started_seconds + wall.value, 6)
         return replace(self, started_seconds=round(started_seconds, 6), ended_seconds=ended_seconds)
 
     @property
     def raised_bytes(self) -> int | None:
-        """Give how far the cell's peak footprint rose above the level at its start."""
+        """Return how far the cell's peak footprint rose above the level at its start."""
         peak = self.measured(Metric.PEAK_FOOTPRINT)
         if peak is None or self.start_footprint_bytes is None:
             return None

@@ -45,12 +45,12 @@ class CohortSpec:
 
     @property
     def kernel_count(self) -> int:
-        """Give the number of kernels."""
+        """Return the number of kernels."""
         return len(self.lectures)
 
     @property
     def is_repeat(self) -> bool:
-        """Tell whether it is one lecture several times, and not a mix that somebody has named."""
+        """Return True if it is one lecture several times, not a named mix."""
         return self.name.startswith("c=")
 
     @property
@@ -60,7 +60,7 @@ class CohortSpec:
 
 
 def repeat_lecture(lecture: str, kernel_count: int) -> CohortSpec:
-    """Give the cohort of one lecture that runs so many times at once."""
+    """Return the cohort of one lecture that runs so many times at once."""
     return CohortSpec(name=f"c={kernel_count}", lectures=(lecture,) * kernel_count)
 
 
@@ -217,7 +217,7 @@ class CohortRun:
 
 def safe_concurrency(cohorts: Sequence[CohortRun]) -> int | None:
     """
-    Give the highest number of kernels at which all completed, and at every lower number that was tried as well.
+    Return the highest number of kernels at which all completed, and at every lower number that was tried as well.
 
     ``None`` where not even the lowest number went well, or nothing was tried.
     """

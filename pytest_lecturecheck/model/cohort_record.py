@@ -32,34 +32,34 @@ _Number = TypeVar("_Number", int, float)
 
 
 def member_labels(lectures: Sequence[str]) -> tuple[str, ...]:
-    """Give the names by which the kernels of a cohort are told apart (``kernel 2 of 3 of a.md``)."""
+    """Return the names that distinguish the kernels of a cohort (``kernel 2 of 3 of a.md``)."""
     counts = Counter(lectures)
-    seen: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     labels = []
     for lecture in lectures:
-        seen[lecture] += 1
+        counted[lecture] += 1
         is_only = counts[lecture] == 1
-        labels.append(lecture if is_only else f"kernel {seen[lecture]} of {counts[lecture]} of {lecture}")
+        labels.append(lecture if is_only else f"kernel {counted[lecture]} of {counts[lecture]} of {lecture}")
     return tuple(labels)
 
 
 def spec_of(run: Run) -> CohortSpec:
-    """Give what a cohort's record says that was to run at once; of a single kernel, that."""
+    """Return what was to run at once, as the record of a cohort or of a single kernel states it."""
     return CohortSpec(name=run.variant, lectures=tuple(member.lecture for member in run.members or (run,)))
 
 
 def is_cohort(run: Run) -> bool:
-    """Tell whether a record is one of several kernels, or of several that never came to be."""
+    """Return True if the record is that of a cohort, also where none of its kernels started."""
     return bool(run.members) or CohortSpec(name=run.variant, lectures=(run.lecture,)).is_repeat
 
 
 def cohort_of(run: Run) -> CohortRun:
-    """Give a record as a cohort; a lecture that ran alone is one of a single kernel."""
+    """Return a record as a cohort; a lecture that ran alone is a cohort of one kernel."""
     return CohortRun(spec=spec_of(run), members=run.members or (run,))
 
 
 def start_skew_seconds(run: Run) -> float | None:
-    """Give how far the starts of a cohort's first cells lay apart; ``None`` where fewer than two started."""
+    """Return the time between the first and the last start of a first cell, or ``None`` if fewer than two started."""
     starts = [item.first_cell_seconds for item in run.members if item.first_cell_seconds is not None]
     return max(starts) - min(starts) if len(starts) > 1 else None
 
@@ -116,7 +116,7 @@ def join_runs(
 
 
 def _end_seconds(run: Run) -> float:
-    """Give when the last cell of a run ended; runs of a cohort begin together."""
+    """Return when the last cell of a run ended; runs of a cohort begin together."""
     return max((cell.ended_seconds for cell in run.cells if cell.ended_seconds is not None), default=0.0)
 
 
@@ -139,7 +139,7 @@ def _readings(
 
 
 def _footprint(members: Sequence[Run], together: PeakOfSum | None, interval_seconds: float) -> Reading:
-    """Give what all held at once: no less than a sample or one of them alone, no more than their peaks together."""
+    """Return what all held at once: at least any sample or single peak, at most the sum of the peaks."""
     metric = Metric.PEAK_FOOTPRINT
     known = _measured(metric, members)
     lows = [item.value for item in known] + ([float(together.total_bytes)] if together is not None else [])
@@ -170,7 +170,7 @@ def _bounded(metric: Metric, low: float, high: float | None, interval_seconds: f
 
 
 def _sum_of_highs(known: Sequence[Measurement], members: Sequence[Run]) -> float | None:
-    """Give the sum of the upper ends; ``None`` where one is not known, or one that ran was not measured."""
+    """Return the sum of the upper ends, or ``None`` if one is unknown or a kernel that ran was not measured."""
     highs = [item.upper_bound for item in known]
     ran = [run for run in members if run.cell_run_count]
     return sum(high for high in highs if high is not None) if None not in highs and len(known) >= len(ran) else None
@@ -221,7 +221,7 @@ def _join_device(found: Sequence[tuple[float, DeviceUse]], labels: frozenset[str
         device=uses[0].device,
         used=_used_together(found),
         before_bytes=uses[0].before_bytes,
-        # Whoever was torn down last has seen it without the others.
+        # The run that was torn down last read it without the others.
         after_bytes=min((use.after_bytes for use in uses if use.after_bytes is not None), default=None),
         peak_used_bytes=_highest([use.peak_used_bytes for use in uses]),
         is_shared=bool(holders),
@@ -236,7 +236,7 @@ def _join_device(found: Sequence[tuple[float, DeviceUse]], labels: frozenset[str
 
 
 def _ran_beside(holder: DeviceHolder) -> bool:
-    """Tell whether the lecture of a holder was running when the run began; one of an earlier repeat was not."""
+    """Return True if the holder's lecture was running when the run began; one of an earlier repeat was not."""
     if holder.kind is HolderKind.ENDED_LECTURE:
         return holder.ended_seconds is None or holder.ended_seconds < 0
     return holder.kind is HolderKind.RUNNING_LECTURE
@@ -248,7 +248,7 @@ def _sorted(holders: Mapping[int, DeviceHolder]) -> tuple[DeviceHolder, ...]:
 
 def _used_together(found: Sequence[tuple[float, DeviceUse]]) -> Reading:
     """
-    Give the most that all kernels held of a device at once.
+    Return the most that all kernels held of a device at once.
 
     Where their processes can be told apart, the peak of the sum of their timelines; these are thinned in long runs, so
     that a peak may seem to last: never more than was in use on the device. Elsewhere the rise of the device bounds all
@@ -268,7 +268,7 @@ def _used_together(found: Sequence[tuple[float, DeviceUse]]) -> Reading:
 
 
 def _series(start_seconds: float, use: DeviceUse) -> list[tuple[float, int]]:
-    """Give what a run held of a device as steps; the last sample holds until the next one would have been taken."""
+    """Return what a run held of a device as steps; the last sample holds until the next one would have been taken."""
     steps = [(start_seconds + sample.seconds, sample.run_bytes or 0) for sample in use.timeline]
     if steps:
         steps.append((steps[-1][0] + (use.interval_seconds or _USUAL_INTERVAL_SECONDS), 0))

@@ -122,7 +122,7 @@ class DeviceUse:
         others_peak_bytes: the most that others held while the run lasted, or ``None`` where that is not known.
         is_shared: whether others held memory of the device while the run lasted.
         is_reserved: whether :attr:`used` is an allocator's preallocation, which says nothing about need.
-        peak_utilisation_fraction: highest utilisation seen (0..1), or ``None``.
+        peak_utilisation_fraction: highest utilisation sampled (0..1), or ``None``.
         holders: others that held memory of it.
         leftovers: processes of this run that still held memory after the teardown.
         timeline: the samples, thinned.

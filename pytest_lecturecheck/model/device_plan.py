@@ -43,7 +43,7 @@ def memory_fraction(
         live_peaks_bytes: the highest memory in use by arrays, of every lecture that will run with this fraction. Where
             they are known, no kernel gets more than 1.5 times the highest of them (a pool needs more than is live in
             it, because it breaks into pieces); the rest of the card stays free for libraries with pools of their own.
-            Give none rather than some: a lecture that is left out may need more. They never raise the fraction;
+            Pass none rather than some: a lecture that is left out may need more. They never raise the fraction;
             :func:`does_fit` says whether it is enough for them.
         total_bytes: memory of the card; ``None`` plans for :data:`ASSUMED_TOTAL_BYTES`.
 
@@ -62,12 +62,12 @@ def memory_fraction(
 
 
 def does_fit(kernel_count: int, need_bytes: int, total_bytes: int) -> bool:
-    """Tell whether so many kernels, each with ``need_bytes`` and a CUDA context, have room on the card at once."""
+    """Return True if that many kernels, each with ``need_bytes`` and a CUDA context, fit on the card at once."""
     return need_bytes <= _even_share(kernel_count, _checked_total(kernel_count, total_bytes))
 
 
 def count_fitting(need_bytes: int, total_bytes: int) -> int:
-    """Give how many kernels, each with ``need_bytes`` and a CUDA context, have room on the card at once."""
+    """Return how many kernels, each with ``need_bytes`` and a CUDA context, fit on the card at once."""
     return max(0, _checked_total(1, total_bytes) // (max(0, need_bytes) + CONTEXT_BYTES))
 
 

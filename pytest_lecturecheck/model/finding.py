@@ -31,7 +31,7 @@ class FindingKind(StrEnum):
     GPU = "gpu"
     LEASE = "lease"
     FIGURE = "figure"
-    """A figure that the lecture reported and that cannot be used."""
+    """A value that the lecture reported and that cannot be used."""
     SETTING = "setting"
     """A flag of the command line that a lecture's own value replaced."""
     PROFILE = "profile"
@@ -59,7 +59,7 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """Say where, in the words of the terminal (``code cell 3, line 41``), or an empty string."""
+        """Return the location as the terminal shows it (``code cell 3, line 41``), or an empty string."""
         parts = []
         if self.cell_number is not None:
             parts.append(f"code cell {self.cell_number}")

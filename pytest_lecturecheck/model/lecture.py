@@ -29,7 +29,7 @@ class Cell:
 
     Attributes:
         index: position among all cells of the notebook, 0-based (nbclient's cell index).
-        number: position among the code cells, 1-based; what people are told.
+        number: position among the code cells, 1-based; the number that reports show.
         source: the code that runs.
         line: 1-based line in the lecture's file where ``source`` starts, or ``None`` where it is not known. Line ``k``
             of the source is line ``line + k - 1`` of the file; where that does not hold, ``line`` is ``None``.
@@ -86,5 +86,5 @@ class Lecture:
 
     @property
     def has_work(self) -> bool:
-        """Tell whether any cell would run."""
+        """Return True if any cell would run."""
         return any(cell.source.strip() and not cell.skip_reason for cell in self.cells)

@@ -1,4 +1,4 @@
-"""What is measured, in which unit, and how a figure was had."""
+"""What is measured, in which unit, and how."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ class Metric(StrEnum):
 
     @property
     def unit(self) -> Unit:
-        """Give the unit that the name's suffix states."""
+        """Return the unit that the name's suffix states."""
         suffix = self.value.rsplit("_", 1)[1]
         return {"bytes": Unit.BYTES, "seconds": Unit.SECONDS, "count": Unit.COUNT}[suffix]
 
     @property
     def label(self) -> str:
-        """Give the metric's name as people read it."""
+        """Return the metric's name as people read it."""
         return _LABELS[self]
 
     @property
     def key(self) -> str:
-        """Give the metric's key in budget files, where every value carries its own unit (``peak_footprint``)."""
+        """Return the metric's key in budget files, where every value carries its own unit (``peak_footprint``)."""
         return self.value.rsplit("_", 1)[0]
 
     @property
     def is_memory(self) -> bool:
-        """Tell whether it is an amount of memory: the lecture's figure is the highest of its cells', not their sum."""
+        """Return True for an amount of memory: a lecture's value is then the highest of its cells, not their sum."""
         return self.unit is Unit.BYTES and self is not Metric.DISK_WRITTEN
 
     def format_value(self, value: float) -> str:
-        """Print a value of this metric with its unit."""
+        """Format a value of this metric with its unit."""
         if self.unit is Unit.BYTES:
             return format_size(value)
         if self.unit is Unit.SECONDS:
@@ -80,7 +80,7 @@ class Metric(StrEnum):
         return f"{value:.0f}"
 
     def format_value_up(self, value: float) -> str:
-        """Print a value for a budget file; it parses back to no less."""
+        """Format a value for a budget file; it parses back to no less."""
         if self.unit is Unit.BYTES:
             return format_size_up(value)
         if self.unit is Unit.SECONDS:
@@ -104,11 +104,11 @@ class Metric(StrEnum):
         return int(text)
 
     def round_up(self, value: float) -> float:
-        """Give the value as a budget file holds it: no less, and the same when printed and read again."""
+        """Return the value as a budget file holds it: rounded up, and unchanged by writing and reading it again."""
         return self.parse_value(self.format_value_up(value))
 
     def format_values_apart(self, first: float, second: float) -> tuple[str, str]:
-        """Print two values so that different values look different."""
+        """Format two values so that different values look different."""
         if self.unit is Unit.BYTES:
             return format_sizes_apart(first, second)
         if self.unit is Unit.SECONDS:
@@ -133,7 +133,7 @@ _LABELS = {
 
 
 class Method(StrEnum):
-    """How a figure was had; budgets compare like with like."""
+    """How a value was measured; budgets compare like with like."""
 
     EXACT = "exact"
     """A counter of the operating system; true within the stated tolerance."""
@@ -146,23 +146,23 @@ class Method(StrEnum):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Tell whether the true value may lie above the stated one by an unknown amount."""
+        """Return True if the true value may exceed the stated one by an unknown amount."""
         return self is Method.SAMPLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """
-    One figure with how it was had.
+    One value with the method of its measurement.
 
     Attributes:
         metric: the quantity; its unit is the unit of every number here.
-        value: the figure; the lower end for ``bracket`` and ``sampled``.
-        method: how it was had.
-        high: a sound upper end where one is known; ``None`` means the same as ``value`` for ``exact`` figures and
+        value: the value; the lower end for ``bracket`` and ``sampled``.
+        method: how it was measured.
+        high: a sound upper end where one is known; ``None`` means the same as ``value`` for ``exact`` values and
             unknown for ``sampled`` ones.
         tolerance: how far the operating system's own counter may lag, in the metric's unit.
-        interval_seconds: sampling interval of ``sampled`` and ``bracket`` figures.
+        interval_seconds: sampling interval of ``sampled`` and ``bracket`` values.
         source: the interface read, in a few words ("VmHWM", "PSS of 5 processes").
     """
 
@@ -176,14 +176,14 @@ class Measurement:
 
     @property
     def upper_bound(self) -> float | None:
-        """Give the highest value that the truth may have, or ``None`` where that is not known."""
+        """Return the upper bound of the true value, or ``None`` if it is unknown."""
         if self.high is not None:
             return max(self.value, self.high)
         return self.value if self.method in {Method.EXACT, Method.AGENT} else None
 
     @property
     def text(self) -> str:
-        """Print the figure; lower bounds and brackets say so."""
+        """Format the value; lower bounds and brackets are marked."""
         shown = self.metric.format_value(self.value)
         if self.method is Method.BRACKET and self.high is not None and self.high > self.value:
             return f"{shown} to {self.metric.format_value(self.high)}"
@@ -192,14 +192,14 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """A figure that could not be had, with the reason. Never the same as zero."""
+    """A value that could not be measured, with the reason. Never the same as zero."""
 
     metric: Metric
     reason: str
 
     @property
     def text(self) -> str:
-        """Print why there is no figure."""
+        """Format the reason why there is no value."""
         return f"not measured ({self.reason})"
 
 

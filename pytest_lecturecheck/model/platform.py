@@ -89,21 +89,21 @@ class Machine:
 
     @property
     def usable_memory_bytes(self) -> int:
-        """Give the memory a run can really have: RAM, or the limit where that is smaller."""
+        """Return the memory that a run can use: RAM, or the limit if that is smaller."""
         if self.memory_limit_bytes is None:
             return self.ram_bytes
         return min(self.ram_bytes, self.memory_limit_bytes)
 
     @property
     def usable_memory_source(self) -> str:
-        """Say what sets :attr:`usable_memory_bytes`."""
+        """Return what sets :attr:`usable_memory_bytes`."""
         if self.memory_limit_bytes is None or self.memory_limit_bytes > self.ram_bytes:
             return "RAM"
         return self.memory_limit_source
 
     @property
     def time_class(self) -> tuple[str, str, int, tuple[str, ...]]:
-        """Give what must be equal for two times to be compared."""
+        """Return what must be equal before two times can be compared."""
         return (self.architecture, self.cpu, self.core_count, self.accelerators)
 
     @property
@@ -141,5 +141,5 @@ class Software:
 
     @property
     def interpreter(self) -> str:
-        """Name the interpreter once: ``CPython 3.11.7`` as it is told, and ``Python 3.11.7`` where only that is."""
+        """Name the interpreter once: ``CPython 3.11.7`` as reported, and ``Python 3.11.7`` where only that is."""
         return f"Python {self.python}" if self.python[:1].isdigit() else self.python

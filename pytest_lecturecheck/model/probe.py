@@ -1,8 +1,8 @@
 """
 The port that measuring devices implement.
 
-A probe is opened once for a kernel, told where each cell begins and ends, and closed when the kernel's tree is gone. It
-answers ``Measurement | Unavailable`` and never raises for something that a machine merely does not have.
+A probe is opened once for a kernel, learns where each cell begins and ends, and is closed when the kernel's tree is
+gone. It answers ``Measurement | Unavailable`` and never raises for something that a machine merely does not have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RUN_LECTURE_VARIABLE: Final = "LECTURECHECK_LECTURE"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """
-    The last figures that a probe read, for the live line and for evidence.
+    The last values that a probe read, for the live line and for evidence.
 
     Attributes:
         footprint_bytes: footprint of the process tree at that moment.
@@ -47,9 +47,9 @@ class CellReadings:
 
     Attributes:
         readings: one reading for each of the probe's metrics.
-        start_footprint_bytes: footprint when the window opened, or ``None`` where it was not had.
+        start_footprint_bytes: footprint when the window opened, or ``None`` if it was not measured.
         mapped_file_bytes: resident pages of mapped files in the highest sample of the kernel process, or ``None``
-            where that is not told.
+            if that is not reported.
     """
 
     readings: Mapping[Metric, Reading]
@@ -75,13 +75,13 @@ class Probe(Protocol):
         """Close the cell's window. Works after the process has died, with what was read before."""
 
     def snapshot(self) -> Snapshot | None:
-        """Give the last figures read, or ``None`` before the first."""
+        """Return the last values read, or ``None`` before the first."""
 
     def close(self) -> Mapping[Metric, Reading]:
-        """Stop reading and give the lecture's figures; safe to call twice."""
+        """Stop reading and return the lecture's measurements; safe to call twice."""
 
     def timeline(self, since: float) -> tuple[MemorySample, ...]:
-        """Give the memory over time, thinned, in seconds after the moment ``since`` of ``time.perf_counter``."""
+        """Return the memory over time, thinned, in seconds after the moment ``since`` of ``time.perf_counter``."""
 
 
 class DeviceProbe(Protocol):
@@ -94,7 +94,7 @@ class DeviceProbe(Protocol):
         """Close the cell's window: the ``gpu_used_bytes`` of the device where this run held most."""
 
     def snapshot(self) -> tuple[DeviceUse, ...]:
-        """Give the devices as they stand, for evidence; works after the process has died."""
+        """Return the devices as they stand, for evidence; works after the process has died."""
 
     def close(self) -> tuple[Mapping[Metric, Reading], tuple[DeviceUse, ...]]:
         """

@@ -33,7 +33,7 @@ class TraceRequest:
 
     @property
     def is_for_over(self) -> bool:
-        """Tell whether the verdict chooses the cells."""
+        """Return True if the verdict chooses the cells."""
         return not self.cells
 
 
@@ -85,22 +85,22 @@ class DeviceProfile:
 
     @property
     def span_seconds(self) -> float:
-        """Give the time from the beginning of the first operation to the end of the last."""
+        """Return the time from the beginning of the first operation to the end of the last."""
         return self.kernel_seconds + self.gap_seconds
 
     @property
     def busy_fraction(self) -> float:
-        """Give the share of the span in which an operation ran (0..1)."""
+        """Return the share of the span in which an operation ran (0..1)."""
         return self.kernel_seconds / self.span_seconds if self.span_seconds else 1.0
 
     @property
     def launches_per_second(self) -> float | None:
-        """Give the launches per second of the span, or ``None`` where it has no length."""
+        """Return the launches per second of the span, or ``None`` if it has no length."""
         return self.launch_count / self.span_seconds if self.span_seconds else None
 
     @property
     def is_cpu(self) -> bool:
-        """Tell whether it is the CPU, whose launches are executions of programs."""
+        """Return True if it is the CPU, whose launches are executions of programs."""
         return self.device.startswith("CPU")
 
 

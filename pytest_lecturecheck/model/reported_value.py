@@ -1,4 +1,4 @@
-"""Figures that a lecture reports of itself by name (distance, speed-up, efficiency), and how they are printed."""
+"""Values that a lecture reports by name (distance, speed-up, efficiency), and how they are formatted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 MIME_TYPE: Final = "application/vnd.lecturecheck+json"
-"""The key under which a display message carries figures."""
+"""The key under which a display message carries reported values."""
 DISPLAY_ID: Final = "lecturecheck"
 """
 The display that such a message claims to update.
@@ -32,7 +32,7 @@ MOST_WHOLE: Final = 2**53
 
 
 class Better(StrEnum):
-    """In which direction a figure is better, where the lecture says so."""
+    """In which direction a value is better, where the lecture says so."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -41,7 +41,7 @@ class Better(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedValue:
     """
-    One figure that a lecture reported.
+    One value that a lecture reported.
 
     Attributes:
         name: its name; lower-case letters, digits and underscores.
@@ -57,28 +57,28 @@ class ReportedValue:
 
     def __post_init__(self) -> None:
         """
-        Keep out what could not be held against a limit or printed.
+        Keep out what could not be compared with a limit or printed.
 
         Raises:
             ValueError: a name, value or unit that cannot be used.
         """
         if NAME.fullmatch(self.name) is None or UNIT.fullmatch(self.unit) is None or not math.isfinite(self.value):
-            msg = f"figure {self.name!r} = {self.value!r} {self.unit!r} cannot be used"
+            msg = f"reported value {self.name!r} = {self.value!r} {self.unit!r} cannot be used"
             raise ValueError(msg)
 
     @property
     def text(self) -> str:
-        """Print name, value and unit (``speedup 3.57 x``)."""
+        """Format name, value and unit (``speedup 3.57 x``)."""
         return f"{self.name} {format_reported_value(self.value, self.unit)}"
 
 
 def format_reported_value(value: float, unit: str = "") -> str:
-    """Print a value with three significant digits, and its unit."""
+    """Format a value with three significant digits, and its unit."""
     return _with_digits(value, unit, _SHOWN_DIGITS)
 
 
 def format_reported_values_apart(first: float, second: float, unit: str = "") -> tuple[str, str]:
-    """Print two values with as many digits as it takes for different values to look different."""
+    """Format two values with as many digits as it takes for different values to look different."""
     digits = _SHOWN_DIGITS
     while first != second and digits < _ALL_DIGITS and f"{first:.{digits}g}" == f"{second:.{digits}g}":
         digits += 1
@@ -86,16 +86,16 @@ def format_reported_values_apart(first: float, second: float, unit: str = "") ->
 
 
 def format_reported_range(values: tuple[float, ...], unit: str = "") -> str:
-    """Print the range of several values (``1.66 to 1.7 x``), or the one value."""
+    """Format the range of several values (``1.66 to 1.7 x``), or the one value."""
     lowest, highest = format_reported_value(min(values)), format_reported_value(max(values), unit)
     return highest if lowest == format_reported_value(max(values)) else f"{lowest} to {highest}"
 
 
 def round_reported_value(value: float, better: Better | None = None) -> float:
     """
-    Give a value as a budget file keeps it: four significant digits.
+    Return a value as a budget file keeps it: with four significant digits.
 
-    Where the lecture says which direction is better, it is rounded the other way, so that the figure as printed would
+    Where the lecture says which direction is better, it is rounded the other way, so that the value as printed would
     do as a limit. Rounding once more changes nothing. A whole number stays one.
     """
     rounding = {Better.HIGHER: ROUND_FLOOR, Better.LOWER: ROUND_CEILING, None: ROUND_HALF_EVEN}[better]

@@ -114,11 +114,11 @@ class Run:
     first_cell_seconds: float | None = None
 
     def reading(self, metric: Metric) -> Reading:
-        """Give the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""
+        """Return the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""
         return self.readings.get(metric) or Unavailable(metric=metric, reason="not taken in this run")
 
     def measured(self, metric: Metric) -> Measurement | None:
-        """Give the lecture-level measurement of ``metric``, or ``None``."""
+        """Return the lecture-level measurement of ``metric``, or ``None``."""
         reading = self.readings.get(metric)
         return reading if isinstance(reading, Measurement) else None
 
@@ -128,7 +128,7 @@ class Run:
         return {item.name: item for cell in self.cells for item in cell.reported_values}
 
     def reporting_cell(self, name: str) -> CellRun | None:
-        """Give the cell whose report of a figure counts, or ``None`` where none reported it."""
+        """Return the cell whose report of a value counts, or ``None`` if no cell reported it."""
         cells = [cell for cell in self.cells if any(item.name == name for item in cell.reported_values)]
         return cells[-1] if cells else None
 
@@ -139,31 +139,31 @@ class Run:
 
     @property
     def speaker(self) -> Run:
-        """Give the run that cells and evidence are of: of a cohort, the kernel that ended worst."""
+        """Return the run that cells and evidence belong to: in a cohort, that of the kernel that ended worst."""
         found = (run for run in self.members if run.outcome is self.outcome and run.evidence == self.evidence)
         return next(found, self)
 
     @property
     def cell_run_count(self) -> int:
-        """Give the number of cells that were sent to a kernel."""
+        """Return the number of cells that were sent to a kernel."""
         return sum(cell.status.has_run for run in self.members or (self,) for cell in run.cells)
 
     @property
     def has_reservation(self) -> bool:
-        """Tell whether ``gpu_used_bytes`` is an allocator's preallocation, which says nothing about need."""
+        """Return True if ``gpu_used_bytes`` is an allocator's preallocation, which says nothing about need."""
         return any(item.is_reserved for item in self.devices)
 
     def heaviest_cell(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> CellRun | None:
-        """Give the cell with the highest measurement of ``metric``, the first of :meth:`heaviest_cells`."""
+        """Return the cell with the highest measurement of ``metric``, the first of :meth:`heaviest_cells`."""
         cells = self.heaviest_cells(metric)
         return cells[0] if cells else None
 
     def heaviest_cells(self, metric: Metric = Metric.PEAK_FOOTPRINT) -> tuple[CellRun, ...]:
         """
-        Give the cells that have a measurement of ``metric``, the highest first; what is as high, in the order of cells.
+        Return the cells with a measurement of ``metric``, the highest first; equals stay in the order of the cells.
 
-        Memory within 1 % of what is highest is as high: a later cell that only keeps what an earlier one took is not
-        charged for it. A cohort has none: its figures are those of several kernels.
+        Memory within 1 % of the highest counts as equal: a later cell that only keeps what an earlier one took is not
+        charged for it. A cohort has no such cells: its measurements are those of several kernels.
         """
         if self.members:
             return ()

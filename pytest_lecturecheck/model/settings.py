@@ -95,7 +95,7 @@ class RunSettings:
         return replace(self, **changes, origins={**taken, **own})
 
     def origin(self, name: str) -> str:
-        """Say where a setting comes from; defaults say so."""
+        """Return where a setting comes from, defaults included."""
         return self.origins.get(name, "default")
 
 

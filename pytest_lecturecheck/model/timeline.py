@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySample:
     """
-    One moment of a run's memory. What was not had is ``None``, never 0.
+    One moment of a run's memory. What was not measured is ``None``, never 0.
 
     Attributes:
         seconds: time since the start of the run.
@@ -32,18 +32,18 @@ class MemorySample:
 
     @property
     def level_bytes(self) -> int:
-        """Give the headline of the sample: the footprint, or the resident size where there is none."""
+        """Return the headline of the sample: the footprint, or the resident size where there is none."""
         return self.footprint_bytes if self.footprint_bytes is not None else self.rss_bytes or 0
 
 
 def thin(samples: Sequence[_T], most: int, level: Callable[[_T], int]) -> list[_T]:
-    """Keep at most ``most`` of the samples: the first, the last, and of each stretch its lowest and its highest."""
+    """Keep at most ``most`` samples: the first, the last, and the lowest and highest of each interval."""
     if len(samples) <= most:
         return list(samples)
-    stretch = math.ceil(len(samples) / max(1, (most - 2) // 2))
+    interval = math.ceil(len(samples) / max(1, (most - 2) // 2))
     kept = {0, len(samples) - 1}
-    for start in range(0, len(samples), stretch):
-        positions = range(start, min(start + stretch, len(samples)))
+    for start in range(0, len(samples), interval):
+        positions = range(start, min(start + interval, len(samples)))
         kept.add(min(positions, key=lambda position: level(samples[position])))
         kept.add(max(positions, key=lambda position: level(samples[position])))
     return [samples[position] for position in sorted(kept)]

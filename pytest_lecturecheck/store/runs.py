@@ -83,7 +83,7 @@ def verdict_from_dict(plain: Mapping[str, Any]) -> Verdict:
 
 
 def budget_to_dict(budget: LectureBudget) -> dict[str, Any]:
-    """Turn the budget that a run was held against into builtin types, to be kept beside the run."""
+    """Turn the budget that a run was compared with into builtin types, to be kept beside the run."""
     return _to_dict(budget)
 
 

@@ -1,4 +1,4 @@
-"""What to do about ends that lacked GPU memory, with the figures worked out for this card."""
+"""Advice about ends that lacked GPU memory, with the sizes worked out for this card."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def advise_on_race(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterat
 
 
 def _kernel_count(evidence: Evidence, use: DeviceUse) -> int:
-    """Give how many kernels share the card: as many as the session may run, or as were seen."""
+    """Return how many kernels share the card: the number the session may run, or the number observed."""
     return max(evidence.host.session_kernel_count or 1, len(others_of(use, HolderKind.RUNNING_LECTURE)) + 1)
 
 
 def _need_bytes(evidence: Evidence, end: DeviceEnd) -> int | None:
-    """Give a lower bound of what the lecture needs of a device, from its live peak and from the refused request."""
-    known = [max(figures.live_bytes, figures.peak_live_bytes or 0) for figures in evidence.allocators]
+    """Return a lower bound of the lecture's need on a device, from its live peak and the refused request."""
+    known = [max(usage.live_bytes, usage.peak_live_bytes or 0) for usage in evidence.allocators]
     if end.size_bytes is not None:
         known.append(end.size_bytes)
     return max(known, default=0) or None

@@ -16,13 +16,13 @@ _PREFIXES: Final = ("XLA_", "TF_", "JAX_PLATFORM", "PYTORCH_", "CUDA_", "CUPY_")
 
 
 def is_without_preallocation(environment: Mapping[str, str]) -> bool:
-    """Tell whether JAX was set to take memory only as it needs it."""
+    """Return True if JAX was set to take memory only as it needs it."""
     off = environment.get(_PREALLOCATE, "").strip().lower() in {"false", "0"}
     return off or environment.get(_ALLOCATOR, "").strip() == "platform"
 
 
 def set_fraction(environment: Mapping[str, str]) -> float | None:
-    """Give the share of the card that JAX was set to take (0..1), or ``None`` for its default."""
+    """Return the share of the card that JAX was set to take (0..1), or ``None`` for its default."""
     for name in _FRACTION:
         try:
             fraction = float(environment.get(name, ""))

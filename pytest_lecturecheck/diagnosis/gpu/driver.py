@@ -1,8 +1,8 @@
 """
 Failures of a GPU, its driver or its runtime, which have nothing to do with memory running out.
 
-Errors count where class and text agree, as for memory. A kernel's last words count only for failures that end a
-process: that a machine without a GPU "failed call to cuInit" is said at many a start, and means nothing.
+Errors count where class and text agree, as for memory. A kernel's last lines of stderr count only for failures that end
+a process: machines without a GPU print "failed call to cuInit" at many starts, which means nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CLASSES: Final = frozenset(
 )
 _LOADING: Final = frozenset({"ImportError", "OSError"})
 _NOT_LOADED: Final = re.compile(r"libcuda\.so[.0-9]*: cannot open shared object file")
-# The driver's, the runtime's (CUDARuntimeError: cudaErrorNoDevice: ...) and PyTorch's words ("CUDA error: ...").
+# Messages of the driver, of the runtime (CUDARuntimeError: cudaErrorNoDevice: ...) and of PyTorch ("CUDA error: ...").
 _BROKEN: Final = re.compile(
     r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_ADDRESS_SPACE|INVALID_PC"
     r"|LAUNCH_FAILED|LAUNCH_TIMEOUT|ASSERT)\b"
@@ -64,7 +64,7 @@ _OTHER: Final = re.compile(
     r"\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z][A-Z_]{3,40}\b|\bcudaError(?!MemoryAllocation)[A-Z][A-Za-z]{3,40}\b"
     r"|^CUDA error: (?!out of memory|CU[A-Z]+_STATUS)|no kernel image is available for execution on the device"
 )
-# Anybody raises a RuntimeError: the libraries that do so begin with these words.
+# Anybody raises a RuntimeError: the libraries that do so begin with these texts.
 _BEGINNING: Final = re.compile(
     r"CUDA error: |[A-Z_]{5,24}: |\[[0-9]+\] Call to |CUDA driver version is insufficient|No CUDA GPUs are available"
     r"|Found no NVIDIA driver on your system|The NVIDIA driver on your system is too old|Unable to initialize backend"
@@ -91,7 +91,7 @@ _ENDS_PROCESS: Final = re.compile(f"{_BROKEN.pattern}|{_FAULTY.pattern}")
 
 
 def find_driver_error(evidence: Evidence) -> Cause | None:
-    """Recognise failures of the GPU's driver or runtime, raised as an error or told in a kernel's last words."""
+    """Recognise failures of the GPU's driver or runtime, raised as an error or printed on a kernel's stderr."""
     if evidence.error is not None:
         return _raised(evidence)
     if evidence.exit.signal not in _SIGNALS:

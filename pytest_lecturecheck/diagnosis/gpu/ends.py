@@ -1,4 +1,4 @@
-"""How a run ended that may have lacked GPU memory: by an error of a library, or by an abort, with or without words."""
+"""How a run ended that may have lacked GPU memory: by an error of a library or by an abort."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeviceEnd:
     An end that GPU memory may have to do with.
 
     Attributes:
-        request: what the last words say was asked for, or ``None`` where they do not speak of memory.
+        request: the request that the last message states, or ``None`` where it does not mention memory.
         is_abort: the kernel aborted; otherwise an error was raised.
         is_unusable: a GPU library could not be set up or used, which a card without free memory does too.
     """
@@ -36,22 +36,22 @@ class DeviceEnd:
 
     @property
     def size_bytes(self) -> int | None:
-        """Give the request's size, or ``None``."""
+        """Return the request's size, or ``None``."""
         return self.request.size_bytes if self.request is not None else None
 
     @property
     def speaks_of_memory(self) -> bool:
-        """Tell whether the last words speak of exhausted memory, or of a library that could not get any."""
+        """Return True if the last message mentions exhausted memory, or a library that could not get any."""
         return self.request is not None or self.is_unusable
 
     @property
     def names_device(self) -> bool:
-        """Tell whether the last words speak of a device, not only of memory."""
+        """Return True if the last message mentions a device, not only memory."""
         return self.is_unusable or (self.request is not None and self.request.place is MemoryPlace.DEVICE)
 
     @property
     def has_own_limit(self) -> bool:
-        """Tell whether the pool's own limit refused the request, not the card."""
+        """Return True if the pool's own limit refused the request, not the card."""
         request = self.request
         if request is None or request.own_limit_bytes is None:
             return False
@@ -76,7 +76,7 @@ def read_end(evidence: Evidence) -> DeviceEnd | None:
 
 
 def end_text(evidence: Evidence, end: DeviceEnd) -> str:
-    """Say how the run ended, to follow the lecture's name ("aborted in cell 7")."""
+    """Return how the run ended, to follow the lecture's name ("aborted in cell 7")."""
     where = place(at_crash(evidence) if end.is_abort else evidence).removeprefix("code ")
     suffix = f" in {where}" if where else ""
     if end.is_abort:

@@ -1,4 +1,4 @@
-"""How devices, their holders and allocators are put into words."""
+"""Format devices, their holders and allocators for messages."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def lecture_name(evidence: Evidence) -> str:
 
 
 def mebibytes(size_bytes: float) -> str:
-    """Print a size in whole MiB, as nvidia-smi does, so that the sizes of one sentence can be added up."""
+    """Format a size in whole MiB, as nvidia-smi does, so that the sizes of one sentence can be added up."""
     return f"{size_bytes / MIB:.0f} MiB"
 
 
 def of_card(size_bytes: int, use: DeviceUse) -> str:
-    """Print a size beside that of the card (``5000 of 15360 MiB``)."""
+    """Format a size beside that of the card (``5000 of 15360 MiB``)."""
     total = total_bytes(use)
     return mebibytes(size_bytes) if total is None else f"{size_bytes / MIB:.0f} of {mebibytes(total)}"
 
 
 def decimal(size_bytes: int) -> str:
-    """Print a size in GB or MB, with one digit after the point."""
+    """Format a size in GB or MB, with one digit after the point."""
     return f"{size_bytes / _GIGA:.1f} GB" if size_bytes >= _GIGA else f"{size_bytes / _MEGA:.1f} MB"
 
 
@@ -46,14 +46,14 @@ def device_label(use: DeviceUse) -> str:
 
 
 def which_device(evidence: Evidence, use: DeviceUse) -> str:
-    """Give the device as an appendix (`` of GPU 1``) where the run saw several; else an empty string."""
+    """Return the device (`` of GPU 1``) if the run used several, else an empty string."""
     if len(evidence.devices) <= 1:
         return ""
     return f" of {device_label(use)}" if use.device.is_slice else f" of GPU {use.device.index}"
 
 
 def holder_text(holder: DeviceHolder) -> str:
-    """Say who holds memory (``pid 201, the kernel of slow.md that was killed 1 s before this run``)."""
+    """Describe a holder (``pid 201, the kernel of slow.md that was killed 1 s before this run``)."""
     name = _name(holder.lecture)
     if holder.kind is HolderKind.RUNNING_LECTURE:
         return name or f"another lecture (pid {holder.pid})"
@@ -78,13 +78,13 @@ def _name(text: str) -> str:
 
 
 def device_lines(evidence: Evidence, uses: tuple[DeviceUse, ...]) -> Iterator[str]:
-    """Give what was seen of the devices, of their holders and of the allocators, one line each."""
+    """Yield the readings of the devices, of their holders and of the allocators, one line each."""
     for use in uses:
         yield _device_line(use)
         yield _run_line(use)
         yield from _holder_lines(use)
-    for figures in evidence.allocators:
-        yield allocator_line(figures)
+    for usage in evidence.allocators:
+        yield allocator_line(usage)
     yield from setting_lines(evidence.conditions.environment)
 
 
@@ -126,15 +126,15 @@ def _holder_lines(use: DeviceUse) -> Iterator[str]:
         yield f"and {len(holders) - _MOST_HOLDERS} other processes"
 
 
-def allocator_line(figures: AllocatorUsage) -> str:
-    """Give what an allocator said (``JAX on cuda:0: live 2 GiB (at most 3 GiB), pool 3.3 GiB, limit 3.3 GiB``)."""
-    most = f" (at most {format_size(figures.peak_live_bytes)})" if figures.peak_live_bytes is not None else ""
+def allocator_line(usage: AllocatorUsage) -> str:
+    """Format an allocator's report (``JAX on cuda:0: live 2 GiB (at most 3 GiB), pool 3.3 GiB, limit 3.3 GiB``)."""
+    most = f" (at most {format_size(usage.peak_live_bytes)})" if usage.peak_live_bytes is not None else ""
     named = (
-        ("pool", figures.pool_bytes),
-        ("limit", figures.limit_bytes),
-        ("largest free block", figures.largest_free_block_bytes),
+        ("pool", usage.pool_bytes),
+        ("limit", usage.limit_bytes),
+        ("largest free block", usage.largest_free_block_bytes),
     )
     rest = "".join(f", {name} {format_size(size)}" for name, size in named if size is not None)
-    on = f" on {device}" if (device := one_line(figures.device, _LONGEST_NAME)) else ""
-    library = one_line(figures.library, _LONGEST_NAME) or "allocator"
-    return f"{library}{on}: live {format_size(figures.live_bytes)}{most}{rest}"
+    on = f" on {device}" if (device := one_line(usage.device, _LONGEST_NAME)) else ""
+    library = one_line(usage.library, _LONGEST_NAME) or "allocator"
+    return f"{library}{on}: live {format_size(usage.live_bytes)}{most}{rest}"

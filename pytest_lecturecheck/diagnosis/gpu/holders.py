@@ -48,7 +48,7 @@ class HeldMemory:
 
 
 def run_bytes(use: DeviceUse) -> int | None:
-    """Give what this run's processes held of a device, or ``None`` where they cannot be told apart from others."""
+    """Return what this run's processes held of a device, or ``None`` where they cannot be told apart from others."""
     used = use.used
     if not isinstance(used, Measurement) or used.method is Method.BRACKET:
         return None
@@ -56,19 +56,19 @@ def run_bytes(use: DeviceUse) -> int | None:
 
 
 def total_bytes(use: DeviceUse) -> int | None:
-    """Give the size of the card, or ``None`` where it is not known."""
+    """Return the size of the card, or ``None`` where it is not known."""
     total = use.device.total_bytes
     return total if total is not None and total > 0 else None
 
 
 def share(size_bytes: int, use: DeviceUse) -> float | None:
-    """Give a size as a share of the card (0..1), or ``None`` where the card's size is not known."""
+    """Return a size as a share of the card (0..1), or ``None`` where the card's size is not known."""
     total = total_bytes(use)
     return size_bytes / total if total is not None else None
 
 
 def is_default_share(size_bytes: int, use: DeviceUse) -> bool:
-    """Tell whether so much is what a JAX process holds by default: 75 % of the card, and its CUDA context."""
+    """Return True if the size is what a JAX process holds by default: 75 % of the card and its CUDA context."""
     total = total_bytes(use)
     if total is None:
         return False
@@ -77,17 +77,17 @@ def is_default_share(size_bytes: int, use: DeviceUse) -> bool:
 
 
 def is_set_share(size_bytes: int, use: DeviceUse, evidence: Evidence) -> bool:
-    """Tell whether so much is what the kernels are set to reserve."""
+    """Return True if the size is what the kernels are set to reserve."""
     fraction, held = set_fraction(evidence.conditions.environment), share(size_bytes, use)
     return fraction is not None and held is not None and abs(held - fraction) <= _NEAR_FRACTION
 
 
 def devices_of(evidence: Evidence, end: DeviceEnd) -> tuple[DeviceUse, ...]:
     """
-    Give the devices that the end may be about.
+    Return the devices that the end may be about.
 
-    Those that this run's processes were on; where none is known, and the last words speak of memory, those that they
-    may have been on; every one where the words name a device.
+    Those that this run's processes were on; where none is known, and the last message mentions memory, those that they
+    may have been on; every device where the message names one.
     """
     known = tuple(use for use in evidence.devices if (run_bytes(use) or 0) > 0)
     if known or not end.speaks_of_memory:
@@ -102,7 +102,7 @@ def _may_hold(use: DeviceUse) -> bool:
 
 
 def others_of(use: DeviceUse, kind: HolderKind) -> tuple[DeviceHolder, ...]:
-    """Give the holders of a kind, the largest first, those of unknown size last."""
+    """Return the holders of a kind, the largest first, those of unknown size last."""
     found = (holder for holder in use.holders if holder.kind is kind)
     return tuple(sorted(found, key=lambda holder: -1 if holder.used_bytes is None else holder.used_bytes, reverse=True))
 
@@ -113,7 +113,7 @@ def sum_bytes(holders: Iterable[DeviceHolder]) -> int:
 
 
 def others_bytes(use: DeviceUse) -> int | None:
-    """Give the most that others are known to have held of a device, or ``None`` where that is not known."""
+    """Return the most that others are known to have held of a device, or ``None`` where that is not known."""
     known = [] if use.others_peak_bytes is None else [use.others_peak_bytes]
     if any(holder.used_bytes is not None for holder in use.holders):
         known.append(max(max(0, holder.used_bytes or 0) for holder in use.holders))
@@ -121,7 +121,7 @@ def others_bytes(use: DeviceUse) -> int | None:
 
 
 def most_used_bytes(use: DeviceUse) -> int | None:
-    """Give the most that is known to have been in use on a device at once, or ``None``."""
+    """Return the most that is known to have been in use on a device at once, or ``None``."""
     run, others = run_bytes(use), others_bytes(use)
     if use.peak_used_bytes is None and use.before_bytes is None and run is None and others is None:
         return None
@@ -143,7 +143,7 @@ def find_holding(evidence: Evidence, end: DeviceEnd) -> HeldMemory | None:
 
 
 def _named(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterable[HeldMemory]:
-    """Give the holders of each kind whose memory made the difference."""
+    """Return the holders of each kind whose memory made the difference."""
     race = _find_race(evidence, use)
     if race is not None:
         yield race
@@ -157,7 +157,7 @@ def _named(evidence: Evidence, end: DeviceEnd, use: DeviceUse) -> Iterable[HeldM
 
 
 def _nameless(use: DeviceUse, end: DeviceEnd) -> Iterable[HeldMemory]:
-    """Give what was in use before the run and no holder accounts for, with those who may have held it."""
+    """Return the memory in use before the run that no known holder accounts for, with the possible holders."""
     if use.before_bytes is None:
         return
     first = tuple(holder for holder in use.holders if holder.was_there_first)
@@ -191,7 +191,7 @@ def _find_race(evidence: Evidence, use: DeviceUse) -> HeldMemory | None:
 
 
 def is_short(use: DeviceUse, end: DeviceEnd) -> bool:
-    """Tell whether the card was short of memory for this run. Samples are lower bounds, so "no" is never certain."""
+    """Return True if the card was short of memory for this run. Samples are lower bounds, so "no" is never certain."""
     total, used = total_bytes(use), most_used_bytes(use)
     if total is None or used is None:
         return end.speaks_of_memory
@@ -205,13 +205,13 @@ def is_short(use: DeviceUse, end: DeviceEnd) -> bool:
 
 
 def _is_beyond(use: DeviceUse, end: DeviceEnd) -> bool:
-    """Tell whether the request exceeds the whole card, so that nobody else on it matters."""
+    """Return True if the request exceeds the whole card, so that nobody else on it matters."""
     total = total_bytes(use)
     return total is not None and end.size_bytes is not None and end.size_bytes > total
 
 
 def _matters(use: DeviceUse, end: DeviceEnd, held_bytes: int) -> bool:
-    """Tell whether it would have gone otherwise without so much held by others."""
+    """Return True if the run would have had enough without what others held."""
     part, total, used = share(held_bytes, use), total_bytes(use), most_used_bytes(use)
     if part is None or total is None:
         return False
@@ -221,14 +221,14 @@ def _matters(use: DeviceUse, end: DeviceEnd, held_bytes: int) -> bool:
 
 
 def _had_full_share(evidence: Evidence) -> bool:
-    """Tell whether JAX's pool had all that it is set to take of the card: then others took nothing from it."""
-    jax = [figures for figures in evidence.allocators if figures.library == "JAX"]
+    """Return True if JAX's pool had all that it may take of the card: then others took nothing from it."""
+    jax = [usage for usage in evidence.allocators if usage.library == "JAX"]
     totals = [total for use in evidence.devices if (total := total_bytes(use)) is not None]
     if not jax or not totals:
         return False
     full = _FULL_SHARE * (set_fraction(evidence.conditions.environment) or DEFAULT_FRACTION) * min(totals)
-    return all(_pool(figures) >= full for figures in jax)
+    return all(_pool(usage) >= full for usage in jax)
 
 
-def _pool(figures: AllocatorUsage) -> int:
-    return max(figures.pool_bytes or 0, figures.peak_pool_bytes or 0)
+def _pool(usage: AllocatorUsage) -> int:
+    return max(usage.pool_bytes or 0, usage.peak_pool_bytes or 0)

@@ -2,7 +2,7 @@
 Ends for want of GPU memory that the lecture's own process held: in its pool's cached blocks, or in its arrays.
 
 What allocators said is as of a cell's end, and PyTorch's error as of the failure. Where the peak in use and the request
-fit under the limit together, the lecture cannot have filled it; where only the last figure in use does, it most likely
+fit under the limit together, the lecture cannot have filled it; where only the last value in use does, it most likely
 did not.
 """
 
@@ -81,26 +81,26 @@ def _fragments_text(pool: _Pool, request_bytes: int) -> str | None:
     if _is_filled(pool, request_bytes):
         return None
     held, largest = pool.held_bytes, pool.largest_bytes
-    figures = [f"live {decimal(pool.live_bytes)}"]
+    parts = [f"live {decimal(pool.live_bytes)}"]
     if held is not None:
-        figures.append(f"pool held {decimal(held)}")
-    figures += [f"request {decimal(request_bytes)}", f"limit {decimal(pool.limit_bytes)}"]
+        parts.append(f"pool held {decimal(held)}")
+    parts += [f"request {decimal(request_bytes)}", f"limit {decimal(pool.limit_bytes)}"]
     likely = "" if pool.is_certain else "most likely "
     if largest is not None and largest < request_bytes:
-        figures.append(f"largest free block {decimal(largest)}")
+        parts.append(f"largest free block {decimal(largest)}")
     elif held is None or held + request_bytes <= pool.limit_bytes:
         return None
-    return f"{', '.join(figures)}: {likely}the pool's cached blocks, not the lecture, filled the card"
+    return f"{', '.join(parts)}: {likely}the pool's cached blocks, not the lecture, filled the card"
 
 
 def _is_filled(pool: _Pool, request_bytes: int) -> bool:
-    """Tell whether what was in use filled the pool: then the few cached blocks beside it are not to blame."""
+    """Return True if the memory in use filled the pool: then the few cached blocks are not to blame."""
     is_beyond = pool.live_bytes + request_bytes > pool.limit_bytes
     return is_beyond or pool.live_bytes >= _NEARLY_ALL * pool.limit_bytes
 
 
 def _pools(evidence: Evidence, end: DeviceEnd) -> Iterator[_Pool]:
-    """Give the pools of the library that failed, the surest figures first."""
+    """Return the pools of the library that failed, the most reliable values first."""
     request = end.request
     if request is None:
         return
@@ -115,25 +115,25 @@ def _pools(evidence: Evidence, end: DeviceEnd) -> Iterator[_Pool]:
             is_certain=True,
         )
         return
-    for figures in evidence.allocators:
-        if figures.limit_bytes is None or library not in {"", figures.library}:
+    for usage in evidence.allocators:
+        if usage.limit_bytes is None or library not in {"", usage.library}:
             continue
-        peak = figures.peak_live_bytes
-        # After an abort the figures are older than the cell: what it had in use is not known.
+        peak = usage.peak_live_bytes
+        # After an abort the report is older than the cell: what the cell had in use is not known.
         certain = peak is not None and not end.is_abort
-        fits = peak is not None and peak + (request.size_bytes or 0) <= figures.limit_bytes
+        fits = peak is not None and peak + (request.size_bytes or 0) <= usage.limit_bytes
         yield _Pool(
-            library=figures.library,
-            live_bytes=peak if peak is not None and fits else figures.live_bytes,
-            held_bytes=figures.pool_bytes,
-            limit_bytes=figures.limit_bytes,
-            largest_bytes=figures.largest_free_block_bytes,
+            library=usage.library,
+            live_bytes=peak if peak is not None and fits else usage.live_bytes,
+            held_bytes=usage.pool_bytes,
+            limit_bytes=usage.limit_bytes,
+            largest_bytes=usage.largest_free_block_bytes,
             is_certain=certain and fits,
         )
 
 
 def find_filled_card(evidence: Evidence) -> Cause | None:
-    """Take what is left of ends for want of GPU memory, with the figures of the card: plain out of memory."""
+    """Explain any other lack of GPU memory, with the sizes of the card: plain out of memory."""
     end = read_end(evidence)
     if end is None or end.request is None or not (evidence.devices or evidence.allocators):
         return None
@@ -161,7 +161,7 @@ def _refused_text(evidence: Evidence, end: DeviceEnd, request: MemoryRequest) ->
 
 
 def _facts(evidence: Evidence, end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> Iterator[str]:
-    """Set the request against the card: against all of it, the pool's limit, and what was in use."""
+    """Compare the request with the whole card, with the pool's limit, and with what was in use."""
     request, size = end.request, end.size_bytes
     if request is not None and end.has_own_limit:
         held = request.pool_bytes if request.pool_bytes is not None else request.used_bytes
@@ -185,7 +185,7 @@ def _facts(evidence: Evidence, end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> I
 
 
 def _beyond(end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> DeviceUse | None:
-    """Give the largest device where the request exceeds every one, or ``None``."""
+    """Return the largest device if the request exceeds every device, or ``None``."""
     sizes = [total_bytes(use) for use in uses]
     known = [size for size in sizes if size is not None]
     if end.size_bytes is None or not known or len(known) < len(sizes) or end.size_bytes <= max(known):
@@ -194,7 +194,7 @@ def _beyond(end: DeviceEnd, uses: tuple[DeviceUse, ...]) -> DeviceUse | None:
 
 
 def _card_facts(use: DeviceUse) -> Iterator[str]:
-    """Say who had most of the card."""
+    """Return who held most of the card."""
     run, others = run_bytes(use), others_bytes(use)
     if others is not None and _have_others(use):
         yield f"others held {of_card(others, use)} of {device_label(use)}"
@@ -237,9 +237,9 @@ def _advise_on_limit(evidence: Evidence, end: DeviceEnd, uses: tuple[DeviceUse, 
     if len(totals) != 1 or end.size_bytes is None or set_fraction(evidence.conditions.environment) is not None:
         return
     total = totals[0]
-    for figures in evidence.allocators:
-        limit, live = figures.limit_bytes, figures.live_bytes
-        if figures.library != "JAX" or limit is None or not limit <= _MOST_DEFAULT * total:
+    for usage in evidence.allocators:
+        limit, live = usage.limit_bytes, usage.live_bytes
+        if usage.library != "JAX" or limit is None or not limit <= _MOST_DEFAULT * total:
             continue
         if limit < live + end.size_bytes <= min(_MOST_FRACTION * total, total - CONTEXT_BYTES):
             yield (

@@ -106,7 +106,7 @@ def _as_subject(holder: DeviceHolder) -> str:
 
 
 def _got(evidence: Evidence, end: DeviceEnd, holding: HeldMemory, *, with_card: bool = False) -> str:
-    """Say what this run got of the card, and how it ended."""
+    """Return what this run got of the card, and how it ended."""
     ended, got = end_text(evidence, end), run_bytes(holding.use)
     if got is None:
         return f"{lecture_name(evidence)} {ended}"
@@ -115,7 +115,7 @@ def _got(evidence: Evidence, end: DeviceEnd, holding: HeldMemory, *, with_card: 
 
 
 def _first_lines(evidence: Evidence, end: DeviceEnd, holding: HeldMemory) -> Iterator[str]:
-    """Give the last words, or that there were none; and what a holder's figure does not say about it."""
+    """Yield the last lines of stderr, or that there were none, and what a holder's size does not show."""
     if evidence.error is not None:
         yield error_text(evidence.error)
     else:
