@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_lecturecheck.config.options import SessionSettings, resolve
 from pytest_lecturecheck.config.slurm_settings import ASSUMED_STEP_BYTES, sbatch_line, step_memory_bytes
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.lecture.book.configuration import find_book
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.store.budget_file.files import budget_path, load_budgets
 
@@ -32,7 +33,7 @@ def sbatch_lines(lectures: Sequence[Path], *, root: Path, platform: str | None, 
     budgets = load_budgets(budget_path(settings.budget_folder, label))
     for path in lectures:
         name = _name(path, root)
-        lecture = read_lecture(root / name, name=name, root=root)
+        lecture = read_lecture(root / name, name=name, root=root, book=find_book((root / name).parent, root=root))
         own = settings.for_lecture(lecture.settings)
         known = step_memory_bytes(budgets.find(lecture.name), own)
         yield sbatch_line(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from unicodedata import normalize
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.lecture.book.custom_formats import CustomFormat
+from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
 from pytest_lecturecheck.lecture.formats.counting import count_of
 from pytest_lecturecheck.lecture.formats.kernelspec import read_kernelspec
+from pytest_lecturecheck.lecture.formats.myst_dialect import MystDialect
 from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation
 from pytest_lecturecheck.lecture.own_settings import parse_tags, read_own_settings
 from pytest_lecturecheck.lecture.pairing import read_format_options
@@ -29,7 +33,7 @@ _GPU_NOTE: Final = re.compile(
 )
 
 
-def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
+def read_lecture(path: Path, *, name: str, root: Path | None = None, book: Book | None = None) -> Lecture:
     """
     Read a lecture.
 
@@ -38,11 +42,12 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
         name: POSIX path relative to pytest's rootdir; the lecture's key in budgets, and its name in messages.
         root: the folder that files loaded by the lecture (``:load:``) must be in. By default the folder that ``name``
             is relative to if ``path`` ends with ``name``, else the lecture's own folder.
+        book: the book that the lecture is a page of; it decides which code-cells are executed.
 
     Raises:
         LectureReadError: the file cannot be read as a notebook; file, line and reason.
     """
-    parsed = _parse(path, name=name, root=root or _root_of(path, name))
+    parsed = _parse(path, name=name, root=root or _root_of(path, name), book=book)
     where = "notebook metadata" if parsed.format is LectureFormat.IPYNB else "front matter"
     own = read_own_settings(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
     kernel_name, language = read_kernelspec(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
@@ -64,12 +69,24 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None) -> Lecture:
     )
 
 
-def _parse(path: Path, *, name: str, root: Path) -> Parsed:
+def _parse(path: Path, *, name: str, root: Path, book: Book | None) -> Parsed:
     suffix = path.suffix.lower()
     if suffix not in {".ipynb", ".md", ".py", ".rmd", ".qmd"}:
         msg = f"has the suffix {path.suffix!r}; expected .ipynb, .md, .py, .Rmd or .qmd"
         raise LectureReadError(name, None, msg)
     text = read_text(path, name=name)
+    custom = book.custom_format(path) if book is not None else None
+    if custom is not None:
+        from pytest_lecturecheck.lecture.formats.custom import parse_custom  # noqa: PLC0415 - loads jupytext
+
+        parsed = parse_custom(text, custom, path=path, name=name, root=root)
+        if parsed is not None:
+            return parsed
+    parsed = _parse_by_suffix(suffix, text, path=path, name=name, root=root, book=book)
+    return parsed if custom is None else replace(parsed, findings=(*parsed.findings, _unsupported(custom)))
+
+
+def _parse_by_suffix(suffix: str, text: str, *, path: Path, name: str, root: Path, book: Book | None) -> Parsed:
     if suffix == ".ipynb":
         from pytest_lecturecheck.lecture.formats.ipynb import parse_ipynb  # noqa: PLC0415 - loads nbformat
 
@@ -77,11 +94,13 @@ def _parse(path: Path, *, name: str, root: Path) -> Parsed:
     if suffix == ".md":
         from pytest_lecturecheck.lecture.formats.myst import parse_myst  # noqa: PLC0415 - loads nbformat and markdown-it
 
-        return parse_myst(text, path=path, name=name, root=root)
+        is_mystmd = book is not None and book.engine is BookEngine.MYSTMD
+        dialect = MystDialect.MYSTMD if is_mystmd else MystDialect.MYST_NB
+        return parse_myst(text, path=path, name=name, root=root, dialect=dialect)
     if suffix == ".py":
         from pytest_lecturecheck.lecture.formats.jupytext import parse_script  # noqa: PLC0415 - loads jupytext
 
-        return parse_script(text, name=name, options=read_format_options(path.parent, root))
+        return parse_script(text, name=name, fmt=read_format_options(path.parent, root))
     from pytest_lecturecheck.lecture.formats.chunks import parse_chunks  # noqa: PLC0415 - loads nbformat and markdown-it
 
     form = LectureFormat.RMARKDOWN if suffix == ".rmd" else LectureFormat.QUARTO
@@ -149,3 +168,12 @@ def _skipped_by_format(parsed: Parsed, cells: tuple[Cell, ...]) -> Iterator[Find
         lines = [location.opening_line or 0 for _cell, location in pairs if location.skip_reason == reason]
         message = f"{count_of(lines, 'code cell', 'code cells')} skipped ({reason})"
         yield Finding(kind=FindingKind.NOT_RUN, message=message, line=lines[0])
+
+
+def _unsupported(custom: CustomFormat) -> Finding:
+    """Return the finding for a page that its book reads with a program that is not supported."""
+    message = (
+        f"the book reads {custom.suffix!r} files with {custom.reader!r} ({custom.origin}), which is not supported; "
+        "the lecture was read as usual"
+    )
+    return Finding(kind=FindingKind.FORMAT, message=message)

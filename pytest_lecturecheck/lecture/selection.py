@@ -73,6 +73,17 @@ def is_candidate(path: Path, *, explicit: bool = False, extra_suffixes: Abstract
         return explicit
 
 
+def has_jupytext_cells(path: Path) -> bool:
+    """Return True if a file holds cells for jupytext: for a book that reads files with this suffix through jupytext."""
+    try:
+        text = _decode_loosely(read_plain_bytes(path))
+    except OSError:
+        return False
+    if path.suffix.lower() == ".py":
+        return bool(_peek.script_format(text)) or _peek.has_percent_cells(text)
+    return _peek.has_jupytext_fences(text) or _peek.CODE_CELL in text
+
+
 def contains_at_ends(path: Path, word: bytes) -> bool:
     """
     Return True if a word occurs in the first or last 16 KiB of a file, where its settings are.

@@ -17,6 +17,7 @@ class LectureFormat(StrEnum):
 
     IPYNB = "ipynb"
     MYST = "myst"
+    MARKDOWN = "markdown"
     PERCENT = "percent"
     RMARKDOWN = "Rmd"
     QUARTO = "qmd"

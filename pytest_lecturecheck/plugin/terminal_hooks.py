@@ -125,5 +125,6 @@ class TerminalHooks:
             yield from collection.left_out_forms()
             yield from collection.skipped_doctests()
             yield from collection.missing_pages()
+        yield from collection.dangling_links()
         if results.entries:
             yield from results.unmatched_budgets()

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lecture.book.configuration import read_book
 from pytest_lecturecheck.lecture.book.pages import Book
+from pytest_lecturecheck.lecture.dangling_links import find_dangling_links
 from pytest_lecturecheck.lecture.pairing import find_configuration, paired_files
 from pytest_lecturecheck.lecture.selection import (
     LECTURE_SUFFIXES,
     SOURCE_SUFFIXES,
     Folders,
     contains_at_ends,
+    has_jupytext_cells,
     is_candidate,
     read_paired_suffixes,
 )
@@ -69,13 +72,23 @@ class LectureCollection:
         if path.suffix.lower() not in self._known_suffixes:
             return False
         if self._arguments.named and path in self._arguments.named:
-            return is_candidate(path, explicit=True, extra_suffixes=self._suffixes)
+            return is_candidate(path, explicit=True, extra_suffixes=self._suffixes) or self._is_custom_page(path)
         folder = os.path.dirname(path)  # noqa: PTH120 - see the constructor
         if self._is_hidden(folder, path) or self._is_excluded(path):
             return False
-        if not is_candidate(path, extra_suffixes=self._suffixes):
+        if not is_candidate(path, extra_suffixes=self._suffixes) and not self._is_custom_page(path):
             return False
         return not self._is_no_page(folder, path) and not self._has_source(folder, path)
+
+    def _is_custom_page(self, path: Path) -> bool:
+        """Return True if the file is a notebook only because its book reads files of its kind with jupytext."""
+        try:
+            book = self.book_of(path)
+        except LectureCheckError:
+            # A file that is no lecture by itself must not fail for a broken configuration of a book.
+            return False
+        custom = book.custom_format(path) if book is not None else None
+        return custom is not None and custom.is_jupytext and has_jupytext_cells(path)
 
     def _is_no_page(self, folder: str, path: Path) -> bool:
         book = self._book(folder)
@@ -186,14 +199,30 @@ class LectureCollection:
                 lines.append(f"{book.toc.origin} lists {missing[0]!r}{more}, and there is no such file")
         return lines
 
+    def dangling_links(self) -> list[str]:
+        """Return a line about the links that lead nowhere among the folders to collect, if there are any."""
+        asked = [target.path for target in self._arguments.plain] or [self._rootdir]
+        found = {path: None for folder in asked for path in find_dangling_links(folder, self._known_suffixes)}
+        paths = [path for path in found if not self._is_excluded(path)]
+        if not paths:
+            return []
+        shown = ", ".join(f"{self._shown(path)!r} (to {os.readlink(path)!r})" for path in paths[:_NAMES_SHOWN])  # noqa: PTH115
+        more = f" and {len(paths) - _NAMES_SHOWN} more" if len(paths) > _NAMES_SHOWN else ""
+        one = "a link leads" if len(paths) == 1 else f"{len(paths)} links lead"
+        return [f"{one} nowhere, so no lecture is collected there: {shown}{more}"]
+
     def unused_patterns(self) -> list[str]:
         """Return the patterns of ``--lecture-exclude`` that matched no file."""
         return [pattern for pattern in self._exclude if pattern not in self._used_patterns]
 
     def book_settings(self, path: Path) -> RunSettings:
         """Return the settings of the book that a lecture belongs to."""
-        book = self._book(os.path.dirname(path))  # noqa: PTH120 - see the constructor
+        book = self.book_of(path)
         return book.settings_for(path) if book is not None else RunSettings()
+
+    def book_of(self, path: Path) -> Book | None:
+        """Return the book that a lecture belongs to, or ``None``."""
+        return self._book(os.path.dirname(path))  # noqa: PTH120 - see the constructor
 
     def _book(self, folder: str) -> Book | None:
         if folder not in self._books:

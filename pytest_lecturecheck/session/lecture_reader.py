@@ -53,7 +53,8 @@ class LectureReader:
         """
         context = self._context
         with library_path(context.rootdir, context.invocation_dir):
-            lecture = read_lecture(path, name=name, root=context.rootdir)
+            book = context.collection.book_of(path)
+            lecture = read_lecture(path, name=name, root=context.rootdir, book=book)
         if (profile := lecture.settings.env_profile) is not None:
             try:
                 context.settings.environment.check_profile(profile)

@@ -186,7 +186,7 @@ def test_sphinx_conf_is_never_executed(tmp_path):
     [
         ("nb_execution_mode = 'off'\n", "conf.py nb_execution_mode is off"),
         ("jupyter_execute_notebooks = 'off'\n", "conf.py jupyter_execute_notebooks is off"),
-        ("nbsphinx_execute = 'never'\n", "conf.py nbsphinx_execute is off"),
+        ("nbsphinx_execute = 'never'\n", "conf.py nbsphinx_execute is never"),
         ("nb_execution_mode = 'auto'\n", None),
         ("jupyter_execute_notebooks = 'off'\nnb_execution_mode = 'cache'\n", None),
     ],

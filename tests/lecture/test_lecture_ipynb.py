@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 
+import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,6 +43,38 @@ def test_duplicate_cell_ids_are_one_finding():
     assert lecture.findings == (Finding(kind=FindingKind.FORMAT, message=message),)
     assert [cell.id for cell in lecture.document.cells] == ["same", "cell-1", "last"]
     assert path.read_bytes() == before
+
+
+NO_ID = "measurements are matched by position"
+
+
+@pytest.mark.parametrize(
+    ("minor", "ids", "messages"),
+    [
+        (5, [None], [f"1 cell has no valid id (cell 1: id null); {NO_ID}"]),
+        (5, ["a", 7, None], [f"2 cells have no valid id (first cell 2: id 7); {NO_ID}"]),
+        (5, ["a", ...], [f"1 cell has no valid id (cell 2: no id); {NO_ID}"]),
+        (5, ["x y", "x y"], [f'2 cells have no valid id (first cell 1: id "x y"); {NO_ID}']),
+        (5, ["x" * 70], [f'1 cell has no valid id (cell 1: id "{"x" * 39}...); {NO_ID}']),
+        (
+            5,
+            ["a", "a", None],
+            [f"cells share an id ('a'); {NO_ID}", f"1 cell has no valid id (cell 3: id null); {NO_ID}"],
+        ),
+        (5, ["cell-1", None, "cell-4"], [f"1 cell has no valid id (cell 2: id null); {NO_ID}"]),
+        (4, [...], []),
+        (4, ["a"], []),
+        (4, ["a", 7], [f"1 cell has no valid id (cell 2: id 7); {NO_ID}"]),
+    ],
+)
+def test_invalid_cell_ids_are_one_finding(tmp_path, minor, ids, messages):
+    cells = [code("1") | ({} if cell_id is ... else {"id": cell_id}) for cell_id in ids]
+    spec = {"kernelspec": {"name": "python3", "display_name": "P"}}
+    lecture = read_lecture(notebook(tmp_path, *cells, metadata=spec, nbformat_minor=minor), name="a.ipynb")
+    assert [finding.message for finding in lecture.findings] == messages
+    found = [cell.get("id") for cell in lecture.document.cells]
+    assert len(set(found)) == (len(ids) if minor == 5 else 1)
+    nbformat.validate(lecture.document)
 
 
 @pytest.mark.parametrize("name", ["zero.ipynb", "text_only.ipynb"])

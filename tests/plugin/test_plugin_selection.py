@@ -123,6 +123,35 @@ def test_a_link_back_to_a_folder_above_is_not_followed(pytester, lecture):
     assert collected(pytester) == ["a/aside/two.ipynb::lecture", "a/one.ipynb::lecture", "other/two.ipynb::lecture"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+@pytest.mark.parametrize("options", [(), ("-n1",)])
+def test_links_that_lead_nowhere_are_reported_once(pytester, lecture, options):
+    lecture("a/one.ipynb")
+    for name, target in [
+        ("gone.ipynb", "../x/gone.ipynb"),
+        ("part", "../away"),
+        (".#lock.md", "me@here"),
+        ("b.txt", "c"),
+    ]:
+        (pytester.path / "a" / name).symlink_to(target)
+    arguments = ("--lecture-budget", "--collect-only", "-q", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(*arguments, *options)
+    line = "2 links lead nowhere, so no lecture is collected there: "
+    assert f"{line}'a/gone.ipynb' (to '../x/gone.ipynb'), 'a/part' (to '../away')" in result.stdout.str()
+    result = pytester.runpytest_inprocess(*arguments, "--lecture-exclude", "gone.ipynb")
+    assert "a link leads nowhere, so no lecture is collected there: 'a/part' (to '../away')" in result.stdout.str()
+
+
+def test_pages_that_a_book_reads_with_jupytext(pytester, lecture):
+    lecture("book/a.ipynb")
+    text = "sphinx:\n  config:\n    nb_custom_formats:\n      .md: [jupytext.reads, {fmt: md}]\n"
+    (pytester.path / "book" / "_config.yml").write_text(text, encoding="utf-8")
+    for name, body in [("b.md", "```python\n1\n```\n"), ("c.md", "words\n"), ("../d.md", "```python\n1\n```\n")]:
+        (pytester.path / "book" / name).write_text(body, encoding="utf-8")
+    assert collected(pytester) == ["book/a.ipynb::lecture", "book/b.md::lecture"]
+    assert collected(pytester, "book/c.md") == []
+
+
 def pair(pytester, formats="ipynb,md:myst,py:percent"):
     """Write a page and a script as jupytext writes them."""
     kernel = "kernelspec:\n  display_name: P\n  name: python3\n"

@@ -32,7 +32,7 @@ def page(folder: Path, body: str, *, header: str = HEADER, name: str = "lecture.
 
 def notebook(folder: Path, *cells: dict, metadata: dict | None = None, name: str = "lecture.ipynb", **top) -> Path:
     path = folder / name
-    data = {"cells": list(cells), "metadata": metadata or {}, "nbformat": 4, "nbformat_minor": 5, **top}
+    data = {"cells": list(cells), "metadata": metadata or {}, "nbformat": 4, "nbformat_minor": 4, **top}
     path.write_text(json.dumps(data, indent=1), encoding="utf-8")
     return path
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.lecture.book.custom_formats import NAME, read_custom_formats
 from pytest_lecturecheck.lecture.book.execution import ConfigTable, ExecutionValues
-from pytest_lecturecheck.lecture.book.pages import Book
+from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
 from pytest_lecturecheck.lecture.book.sphinx_conf import current_names, read_constants
 from pytest_lecturecheck.lecture.book.toc import Toc, read_toc
 from pytest_lecturecheck.lecture.source_text import read_text, refuse_conflict
@@ -23,6 +24,20 @@ _TOC: Final = "_toc.yml"
 _MYST: Final = "myst.yml"
 _CONF: Final = "conf.py"
 _ONLY_TOC: Final = "only_build_toc_files"
+
+
+def find_book(folder: Path, *, root: Path) -> Book | None:
+    """
+    Read the configuration of the nearest folder that has one, from ``folder`` up to ``root``.
+
+    Raises:
+        LectureReadError, SettingsError: see :func:`read_book`.
+    """
+    for candidate in (folder, *folder.parents):
+        book = read_book(candidate)
+        if book is not None or candidate == root or root not in candidate.parents:
+            return book
+    return None
 
 
 def read_book(folder: Path) -> Book | None:
@@ -83,6 +98,7 @@ def _read_jupyter_book(folder: Path) -> Book:
         not_executed=execution.excluded(),
         not_built=tuple(not_built),
         toc=toc,
+        custom_formats=read_custom_formats(table, f"sphinx.config.{NAME}", sphinx.get(NAME)),
     )
 
 
@@ -97,7 +113,14 @@ def _read_mystmd(folder: Path) -> Book:
         toc = _load_toc(folder / _TOC)
     exclude = project.get("exclude")
     not_built = table.patterns("project.exclude", [exclude] if isinstance(exclude, str) else exclude)
-    return Book(folder=folder, source=_MYST, settings=RunSettings(), not_built=tuple(not_built), toc=toc)
+    return Book(
+        folder=folder,
+        source=_MYST,
+        settings=RunSettings(),
+        not_built=tuple(not_built),
+        toc=toc,
+        engine=BookEngine.MYSTMD,
+    )
 
 
 def _read_sphinx(folder: Path) -> Book | None:
@@ -120,6 +143,7 @@ def _read_sphinx(folder: Path) -> Book | None:
         settings=execution.settings(),
         not_executed=execution.excluded(),
         not_built=tuple(table.patterns("exclude_patterns", values.get("exclude_patterns"))),
+        custom_formats=read_custom_formats(table, NAME, values.get(NAME)),
     )
 
 

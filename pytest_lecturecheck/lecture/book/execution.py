@@ -114,4 +114,5 @@ class ExecutionValues:
         if value is None or read_mode(value):
             return None
         key, _value = self._values["nb_execution_mode"]
-        return f"{self._table.origin(key)} is off"
+        written = "never" if key.endswith("nbsphinx_execute") else "off"
+        return f"{self._table.origin(key)} is {written}"

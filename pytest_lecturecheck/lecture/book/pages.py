@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
+from pytest_lecturecheck.lecture.book.custom_formats import CustomFormat
 from pytest_lecturecheck.lecture.book.patterns import matches_path
 from pytest_lecturecheck.lecture.book.toc import Toc
 from pytest_lecturecheck.model.settings import RunSettings
+
+
+class BookEngine(StrEnum):
+    """The program that executes the code-cells of a book."""
+
+    MYST_NB = "myst-nb"
+    MYSTMD = "mystmd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +40,8 @@ class Book:
         not_executed: patterns of lectures that the book shows but does not execute.
         not_built: patterns of files that are not pages of the book.
         toc: the table of contents if only listed files are pages; ``None`` if all files are.
+        engine: the program that executes the book.
+        custom_formats: the suffixes that the book reads with functions of its own choice.
     """
 
     folder: Path
@@ -39,6 +50,8 @@ class Book:
     not_executed: tuple[Pattern, ...] = ()
     not_built: tuple[Pattern, ...] = ()
     toc: Toc | None = None
+    engine: BookEngine = BookEngine.MYST_NB
+    custom_formats: tuple[CustomFormat, ...] = ()
 
     def settings_for(self, path: Path) -> RunSettings:
         """Return the layer of settings for one lecture; exclusion from execution is a reason to skip it."""
@@ -50,6 +63,11 @@ class Book:
                 origins = {**self.settings.origins, "skip_reason": pattern.origin}
                 return replace(self.settings, skip_reason=reason, origins=origins)
         return self.settings
+
+    def custom_format(self, path: Path) -> CustomFormat | None:
+        """Return how the book reads a file, if it configures that; the longest suffix wins, as in myst-nb."""
+        found = [item for item in self.custom_formats if path.name.endswith(item.suffix)]
+        return max(found, key=lambda item: len(item.suffix), default=None)
 
     def why_excluded(self, path: Path) -> str:
         """Explain why a file is not a page of the book; empty if it is one or is outside the book's folder."""

@@ -25,6 +25,8 @@ _MAJOR: Final = 4
 _OLDEST_MAJOR: Final = 2
 _MINOR_WITH_IDS: Final = 5
 _CELL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_MISSING: Final = object()
+_MOST_SHOWN: Final = 40
 _CELL_TYPES: Final = frozenset({"code", "markdown", "raw"})
 _OTHER_FILES: Final = {
     "version https://git-lfs.github.com/spec/": (
@@ -179,26 +181,64 @@ def _normalise(data: dict[str, Any], major: int) -> Iterator[Finding]:
         yield Finding(
             kind=FindingKind.FORMAT, message=f"nbformat {major} was read as nbformat 4; the file is unchanged"
         )
-    if data["nbformat_minor"] >= _MINOR_WITH_IDS:
-        yield from _fix_ids(data["cells"])
+    yield from _fix_ids(data["cells"], has_ids=data["nbformat_minor"] >= _MINOR_WITH_IDS, is_upgraded=major != _MAJOR)
 
 
-def _fix_ids(cells: list[dict[str, Any]]) -> Iterator[Finding]:
-    counts = Counter(cell["id"] for cell in cells if isinstance(cell.get("id"), str))
-    taken = set(counts)
-    seen: set[str] = set()
-    for index, cell in enumerate(cells):
-        cell_id = cell.get("id")
-        if isinstance(cell_id, str) and cell_id not in seen and _CELL_ID.fullmatch(cell_id):
-            seen.add(cell_id)
-            continue
-        serial = index
-        while (fresh := f"cell-{serial}") in taken:
-            serial += len(cells)
-        taken.add(fresh)
-        cell["id"] = fresh
+def _fix_ids(cells: list[dict[str, Any]], *, has_ids: bool, is_upgraded: bool) -> Iterator[Finding]:
+    """
+    Give every cell a valid id of its own in memory.
+
+    Args:
+        cells: the cells.
+        has_ids: whether cells have ids in this version; in earlier ones nbformat refuses them.
+        is_upgraded: whether the file has an older format, whose cells have no ids.
+
+    Yields:
+        One finding for ids that are missing or invalid, and one for ids that cells share.
+    """
+    found = [cell.get("id", _MISSING) for cell in cells]
+    invalid = [index for index, cell_id in enumerate(found) if not _is_valid(cell_id, is_needed=has_ids)]
+    counts = Counter(cell_id for cell_id in found if isinstance(cell_id, str) and _CELL_ID.fullmatch(cell_id))
+    if has_ids:
+        _replace_ids(cells, set(counts))
+    else:
+        for cell in cells:
+            cell.pop("id", None)
     shared = [cell_id for cell_id, count in counts.items() if count > 1]
     if shared:
         which = f"{shared[0]!r}" if len(shared) == 1 else f"{shared[0]!r} and {len(shared) - 1} more"
         message = f"cells share an id ({which}); measurements are matched by position"
         yield Finding(kind=FindingKind.FORMAT, message=message)
+    if invalid and not is_upgraded:
+        first = found[invalid[0]]
+        what = "no id" if first is _MISSING else f"id {_shown(first)}"
+        which = "1 cell has" if len(invalid) == 1 else f"{len(invalid)} cells have"
+        where = f"cell {invalid[0] + 1}: {what}" if len(invalid) == 1 else f"first cell {invalid[0] + 1}: {what}"
+        message = f"{which} no valid id ({where}); measurements are matched by position"
+        yield Finding(kind=FindingKind.FORMAT, message=message)
+
+
+def _is_valid(cell_id: object, *, is_needed: bool) -> bool:
+    if cell_id is _MISSING:
+        return not is_needed
+    return isinstance(cell_id, str) and _CELL_ID.fullmatch(cell_id) is not None
+
+
+def _replace_ids(cells: list[dict[str, Any]], taken: set[str]) -> None:
+    """Replace ids that are missing, invalid or used before; ``taken`` are the valid ones."""
+    seen: set[str] = set()
+    for index, cell in enumerate(cells):
+        cell_id = cell.get("id")
+        if isinstance(cell_id, str) and cell_id in taken and cell_id not in seen:
+            seen.add(cell_id)
+            continue
+        serial = index
+        while (fresh := f"cell-{serial}") in taken or fresh in seen:
+            serial += len(cells)
+        seen.add(fresh)
+        cell["id"] = fresh
+
+
+def _shown(cell_id: object) -> str:
+    text = json.dumps(cell_id, ensure_ascii=False)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

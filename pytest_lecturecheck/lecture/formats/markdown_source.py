@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -13,6 +14,9 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 
 from pytest_lecturecheck.lecture.formats import peek as _peek
+
+FENCE_TYPES: Final = frozenset({"fence", "colon_fence"})
+_MAX_LEVELS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +81,38 @@ def _parser(*, colon_fences: bool) -> MarkdownIt:
     return parser.disable("inline", ignoreInvalid=True)
 
 
-def content_fences(tokens: Iterable[Token], *, first_line: int = 1) -> Iterator[Fence]:
-    """Yield the backtick and tilde fences at the top level, the only ones that myst-nb examines."""
+def nested_code_cells(fence: Fence, *, includes: bool = False, level: int = 1) -> Iterator[Fence]:
+    """
+    Yield the code-cells inside a fence whose body is Markdown, in the order of the document.
+
+    Args:
+        fence: the outer fence.
+        includes: whether to yield include directives too.
+        level: how deep the fence is; deeper ones than anybody writes are not followed.
+    """
+    if not fence.renders_body or level > _MAX_LEVELS:
+        return
+    if "code-cell" not in fence.content and not (includes and "include" in fence.content):
+        return
+    for token in parse_blocks(fence.content):
+        if token.type not in FENCE_TYPES or token.map is None:
+            continue
+        inner = Fence.of(token, first_line=fence.line + 1)
+        if inner.directive == "code-cell" or (includes and inner.directive == "include"):
+            yield inner
+        else:
+            yield from nested_code_cells(inner, includes=includes, level=level + 1)
+
+
+def code_cells(tokens: Iterable[Token]) -> Iterator[Fence]:
+    """Yield the code-cells of a page at any depth, whether or not its book executes them."""
     for token in tokens:
-        if token.type == "fence" and token.level == 0:
-            yield Fence.of(token, first_line=first_line)
+        if token.type in FENCE_TYPES and token.map is not None:
+            fence = Fence.of(token)
+            if fence.directive == "code-cell":
+                yield fence
+            else:
+                yield from nested_code_cells(fence)
 
 
 def verbatim_ranges(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
@@ -105,7 +136,7 @@ def find_broken_fence(tokens: Iterable[Token], lines: Sequence[str]) -> tuple[in
         1-based line of the opening mark and the fault, or ``None``.
     """
     for token in tokens:
-        if token.type not in {"fence", "colon_fence"} or token.level != 0:
+        if token.type not in FENCE_TYPES or token.level != 0:
             continue
         fence = Fence.of(token)
         opening = f"{fence.mark}{fence.info.rstrip()}"

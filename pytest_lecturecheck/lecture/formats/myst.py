@@ -2,43 +2,44 @@
 Parse MyST Markdown notebooks as book builders do.
 
 As in myst-nb 1.4 (``core/read.py``), cells are top-level fences whose info starts with ``{code-cell}``. The options
-before the body follow ``parse_directive_text`` of myst-parser. Cells that a builder drops silently (nested cells, colon
-fences) become findings with their lines.
+before the body follow ``parse_directive_text`` of myst-parser. The pages of a mystmd book follow mystmd 1.8
+(``myst-directives`` and ``myst-execute``). Cells that a builder drops silently become findings with their lines.
 """
 
 from __future__ import annotations
 
-import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any, Final
 
 from markdown_it.token import Token
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.files import read_plain_bytes
-from pytest_lecturecheck.lecture.formats import myst_dropped as _myst_dropped
 from pytest_lecturecheck.lecture.formats import peek as _peek
+from pytest_lecturecheck.lecture.formats.counting import count_of
 from pytest_lecturecheck.lecture.formats.markdown_source import (
-    Fence,
-    content_fences,
+    code_cells,
     find_broken_fence,
     parse_blocks,
     verbatim_ranges,
 )
+from pytest_lecturecheck.lecture.formats.myst_cells import MystCells
+from pytest_lecturecheck.lecture.formats.myst_dialect import MystDialect
+from pytest_lecturecheck.lecture.formats.myst_dropped import find_dropped
+from pytest_lecturecheck.lecture.formats.myst_files import find_included
 from pytest_lecturecheck.lecture.formats.myst_languages import find_other_languages
-from pytest_lecturecheck.lecture.formats.notebook import make_code_cell, make_notebook, make_text_cell
-from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation, lift_jupyter, lift_lines
-from pytest_lecturecheck.lecture.source_text import conflict_reason, decode, find_conflict
+from pytest_lecturecheck.lecture.formats.notebook import make_notebook
+from pytest_lecturecheck.lecture.formats.parsed import Parsed, lift_jupyter, lift_lines
+from pytest_lecturecheck.lecture.source_text import conflict_reason, find_conflict
 from pytest_lecturecheck.lecture.yaml_text import YamlTable, load_table
-from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import LectureFormat
 
-_CODE: Final = "{code-cell}"
-_RAW: Final = "{raw-cell}"
+_EVAL: Final = re.compile(r"\{eval\}`[^`]+`")
 
 
-def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
+def parse_myst(text: str, *, path: Path, name: str, root: Path, dialect: MystDialect = MystDialect.MYST_NB) -> Parsed:
     r"""
     Parse a MyST notebook.
 
@@ -47,6 +48,7 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
         path: the file, to which loaded files are relative.
         name: the file as the user knows it.
         root: the folder that loaded files must be in.
+        dialect: the program whose rules apply.
 
     Raises:
         LectureReadError: merge conflict markers, invalid YAML, an unclosed fence, a page without a notebook header.
@@ -59,19 +61,27 @@ def parse_myst(text: str, *, path: Path, name: str, root: Path) -> Parsed:
     if broken is not None:
         raise LectureReadError(name, *broken)
     metadata = lift_jupyter(header.values)
-    findings = tuple(_myst_dropped.find_dropped(tokens))
-    late = None if front else _peek.late_header(text)
-    _require_header(metadata, header, tokens, findings, name=name, front_line=late)
-    included = tuple(_myst_dropped.find_included(tokens, path.parent, root))
-    builder = _Builder(path=path, name=name, root=root, lines=body.split("\n"))
-    builder.read(tokens)
+    findings = tuple(find_dropped(tokens, dialect))
+    if dialect is MystDialect.JUPYTEXT:
+        # jupytext finds other blocks: to it a colon fence is text. It reads every page, with a header or without.
+        tokens = parse_blocks(body, colon_fences=False)
+    else:
+        late = None if front else _peek.late_header(text)
+        _require_header(metadata, header, tokens, findings, name=name, front_line=late)
+    found = MystCells(path=path, name=name, root=root, lines=body.split("\n"), dialect=dialect)
+    found.read(tokens)
     return Parsed(
         format=LectureFormat.MYST,
-        document=_document(header.values, builder.cells),
-        locations=tuple(builder.locations),
+        document=_document(header.values, found.cells),
+        locations=tuple(found.locations),
         metadata=metadata,
         key_lines=lift_lines(header.lines),
-        findings=(*findings, *included, *find_other_languages(metadata, tokens)),
+        findings=(
+            *findings,
+            *find_included(tokens, path.parent, root, dialect),
+            *find_other_languages(metadata, found.fences),
+            *_inline_expressions(tokens, dialect),
+        ),
     )
 
 
@@ -116,8 +126,9 @@ def _require_header(
         raise LectureReadError(name, line, msg)
     if format_name == "myst" or metadata.get("file_format") == "mystnb" or "kernelspec" in metadata:
         return
-    lines = [fence.line for fence in content_fences(tokens) if fence.info.startswith(_CODE)]
-    lines += [finding.line for finding in findings if finding.line is not None]
+    # Code-cells in HTML are known as findings alone.
+    lines = [fence.line for fence in code_cells(tokens)]
+    lines = lines or [finding.line for finding in findings if finding.line is not None]
     if lines and front_line is not None:
         msg = f"has its header at line {front_line}; expected it on line 1: remove the blank lines above it"
         raise LectureReadError(name, front_line, msg)
@@ -125,6 +136,22 @@ def _require_header(
         blocks = "1 code-cell block" if len(lines) == 1 else f"{len(lines)} code-cell blocks"
         msg = f"has {blocks} but no kernelspec/jupytext header, so no book runs it; add one, or use code-block"
         raise LectureReadError(name, min(lines), msg)
+
+
+def _inline_expressions(tokens: list[Token], dialect: MystDialect) -> Iterator[Finding]:
+    """Yield one finding for the inline expressions of a page, which only mystmd evaluates."""
+    if dialect is not MystDialect.MYSTMD:
+        return
+    lines = [
+        token.map[0] + token.content.count("\n", 0, match.start()) + 1
+        for token in tokens
+        if token.type == "inline" and token.map is not None
+        for match in _EVAL.finditer(token.content)
+    ]
+    if lines:
+        which = count_of(lines, "inline expression", "inline expressions")
+        message = f"{which} not evaluated; mystmd evaluates {{eval}} when it builds the page"
+        yield Finding(kind=FindingKind.NOT_RUN, message=message, line=lines[0])
 
 
 def _format_name(metadata: dict[str, Any]) -> str | None:
@@ -141,133 +168,3 @@ def _document(metadata: Any, cells: list[dict[str, Any]]) -> Any:
     if isinstance(spec, dict) and "name" in spec and "display_name" not in spec:
         metadata["kernelspec"] = {**spec, "display_name": spec["name"]}
     return make_notebook(metadata, cells)
-
-
-class _Builder:
-    """Collects cells in order, with the location of each code cell."""
-
-    def __init__(self, *, path: Path, name: str, root: Path, lines: list[str]) -> None:
-        self._path = path
-        self._name = name
-        self._root = root
-        self._lines = lines
-        self._text_start = 0
-        self._text_metadata: dict[str, Any] = {}
-        self.cells: list[dict[str, Any]] = []
-        self.locations: list[SourceLocation] = []
-
-    def read(self, tokens: list[Token]) -> None:
-        for token in tokens:
-            if token.level != 0 or token.map is None:
-                continue
-            if token.type == "fence" and token.info.startswith(_CODE):
-                self._flush_text(token.map[0])
-                self._add_code(Fence.of(token))
-            elif token.type == "fence" and token.info.startswith(_RAW):
-                self._flush_text(token.map[0])
-                self._add_raw(Fence.of(token))
-            elif token.type == "myst_block_break":
-                self._flush_text(token.map[0])
-                self._text_metadata = self._break_metadata(token)
-            else:
-                continue
-            self._text_start = token.map[1]
-        self._flush_text(len(self._lines))
-
-    def _flush_text(self, end: int) -> None:
-        source = "\n".join(self._lines[self._text_start : end]).rstrip().lstrip("\n")
-        if source:
-            self.cells.append(make_text_cell(source, self._text_metadata))
-        self._text_metadata = {}
-
-    def _add_code(self, fence: Fence) -> None:
-        options, body, offset = self._split_options(fence)
-        location = SourceLocation(line=fence.line + 1 + offset if body else None, opening_line=fence.line)
-        source = "\n".join(body)
-        if "load" in options:
-            source, location = self._load(options["load"], fence)
-        self.locations.append(location)
-        self.cells.append(make_code_cell(source, options))
-
-    def _add_raw(self, fence: Fence) -> None:
-        options, body, _offset = self._split_options(fence)
-        self.cells.append(make_text_cell("\n".join(body), options, kind="raw"))
-
-    def _split_options(self, fence: Fence) -> tuple[dict[str, Any], list[str], int]:
-        """Split a fence's content into options, body lines and the number of lines before the body."""
-        lines = fence.content.splitlines()
-        yaml_lines, taken = _option_lines(lines)
-        body = lines[taken:]
-        # After reading options, myst-parser joins and splits the body again, which drops one blank line at the end.
-        if taken and body and not body[-1]:
-            body = body[:-1]
-        if body and not body[0].strip():
-            body, taken = body[1:], taken + 1
-        first_line = fence.line + (2 if lines and lines[0].startswith("---") else 1)
-        table = load_table(
-            dedent("\n".join(yaml_lines)), name=self._name, what="code-cell options", first_line=first_line
-        )
-        return dict(table.values), body, taken
-
-    def _load(self, target: object, fence: Fence) -> tuple[str, SourceLocation]:
-        loaded = self._resolve_load(target, fence)
-        try:
-            data = read_plain_bytes(loaded)
-        except OSError as exc:
-            msg = f":load: {target!r} cannot be read: {exc.strerror or exc}"
-            raise LectureReadError(self._name, fence.line, msg) from exc
-        try:
-            source = decode(data, name=self._name) if data else ""
-        except LectureReadError as exc:
-            msg = f":load: {target!r} {exc.reason}"
-            raise LectureReadError(self._name, fence.line, msg) from exc
-        return source, SourceLocation(line=None, opening_line=fence.line, source_path=Path(str(target)).as_posix())
-
-    def _resolve_load(self, target: object, fence: Fence) -> Path:
-        if not isinstance(target, str) or not target.strip() or "\0" in target:
-            msg = f":load: is {target!r}; expected a file beside the lecture"
-            raise LectureReadError(self._name, fence.line, msg)
-        try:
-            loaded = (self._path.parent / target).resolve()
-            is_file = loaded.is_file()
-        except (OSError, RuntimeError) as exc:
-            msg = f":load: {target!r} cannot be read: {exc}"
-            raise LectureReadError(self._name, fence.line, msg) from exc
-        if not any(loaded.is_relative_to(folder.resolve()) for folder in (self._root, self._path.parent)):
-            msg = f":load: {target!r} leaves the lectures' folder; expected a file inside it"
-            raise LectureReadError(self._name, fence.line, msg)
-        if not is_file:
-            msg = f":load: {target!r} is not a file; expected one relative to the lecture"
-            raise LectureReadError(self._name, fence.line, msg)
-        return loaded
-
-    def _break_metadata(self, token: Token) -> dict[str, Any]:
-        text = token.content.strip()
-        if not text:
-            return {}
-        try:
-            metadata = json.loads(text)
-        except (ValueError, RecursionError):
-            metadata = None
-        if not isinstance(metadata, dict):
-            line = (token.map or [0])[0] + 1
-            msg = f"block break '+++' is followed by {text!r}; expected nothing or a JSON object"
-            raise LectureReadError(self._name, line, msg)
-        return metadata
-
-
-def _option_lines(lines: list[str]) -> tuple[list[str], int]:
-    """Return the YAML lines of a fence's options (``---`` block or ``:key: value`` lines) and the lines they take."""
-    if lines and lines[0].startswith("---"):
-        for index, line in enumerate(lines[1:], start=1):
-            if line.startswith("---"):
-                return lines[1:index], index + 1
-        return lines[1:], len(lines)
-    options: list[str] = []
-    for line in lines:
-        stripped = line.lstrip()
-        # Three colons open a fence; they are not an option.
-        if not stripped.startswith(":") or stripped.startswith(":::"):
-            break
-        options.append(stripped[1:])
-    return options, len(options)

@@ -1,106 +1,66 @@
-"""Find the code-cells of a MyST page that book builders do not execute, so that none is dropped silently."""
+"""Find the code-cells of a MyST page that its book does not execute, so that none is dropped silently."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 from markdown_it.token import Token
 
-from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.lecture.formats import peek as _peek
-from pytest_lecturecheck.lecture.formats.markdown_source import Fence, parse_blocks
+from pytest_lecturecheck.lecture.formats.counting import count_of
+from pytest_lecturecheck.lecture.formats.markdown_source import FENCE_TYPES, Fence, nested_code_cells
+from pytest_lecturecheck.lecture.formats.myst_dialect import MystDialect
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 
-_MAX_LEVELS: Final = 12
-_MAX_INCLUDED_BYTES: Final = 4 * 1024 * 1024
-_VERBATIM: Final = re.compile(
-    r"^[ \t]*:(?:literal|code|lang(?:uage)?)\b|^[ \t]*(?:literal|code|lang)[ \t]*:", re.MULTILINE
-)
+_NESTED: Final = "nested"
+_COLON: Final = "in a colon fence"
+_SPACE: Final = "with a space in front of its name"
+_NAMES: Final = {
+    _NESTED: ("nested code-cell", "nested code-cells"),
+    _COLON: ("code-cell in a colon fence", "code-cells in colon fences"),
+    _SPACE: ("code-cell with a space in front of its name", "code-cells with a space in front of their names"),
+}
 
 
-def find_dropped(tokens: Iterable[Token]) -> Iterator[Finding]:
-    """Yield a finding for each code-cell that is nested, in a colon fence, or spelled so that builders ignore it."""
+def find_dropped(tokens: Iterable[Token], dialect: MystDialect) -> Iterator[Finding]:
+    """Yield a finding for each way in which code-cells are hidden from the program that executes the page."""
+    lines: dict[str, list[int]] = {}
     for token in tokens:
         if token.map is None:
             continue
-        if token.type in {"fence", "colon_fence"}:
-            yield from _from_fence(token)
-        elif token.type == "html_block" and not token.content.lstrip().startswith("<!--"):
-            for offset in _peek.find_code_cells(token.content):
-                yield _nested(token.map[0] + offset)
+        for how, line in _dropped(token, dialect):
+            lines.setdefault(how, []).append(line)
+    for how, found in lines.items():
+        message = f"{count_of(found, *_NAMES[how])} not executed, as in the book build"
+        kind = FindingKind.NESTED_CELL if how == _NESTED else FindingKind.NOT_RUN
+        yield Finding(kind=kind, message=message, line=found[0])
 
 
-def find_included(tokens: Iterable[Token], folder: Path, root: Path) -> Iterator[Finding]:
-    """
-    Yield a finding for each included file with code-cells, which builders include as text.
-
-    Args:
-        tokens: the blocks.
-        folder: the page's folder.
-        root: the folder that an included file must be in to be read.
-    """
-    for token in tokens:
-        if token.type not in {"fence", "colon_fence"} or token.map is None:
-            continue
-        fence = Fence.of(token)
-        if fence.directive != "include" or _VERBATIM.search(fence.content):
-            continue
-        target = fence.info.partition("}")[2].strip()
-        count = _count_cells(folder, target, root)
-        if count:
-            cells, verb = ("1 code-cell", "is") if count == 1 else (f"{count} code-cells", "are")
-            message = f"{cells} in the included file {target!r} {verb} not executed, as in the book build"
-            yield Finding(kind=FindingKind.NOT_RUN, message=message, line=fence.line)
+def _dropped(token: Token, dialect: MystDialect) -> Iterator[tuple[str, int]]:
+    """Yield how a cell is hidden, and its line."""
+    if token.type == "html_block":
+        yield from _in_html(token)
+    elif token.type in FENCE_TYPES and dialect is not MystDialect.MYSTMD:
+        yield from _in_fence(token, dialect)
 
 
-def _count_cells(folder: Path, target: str, root: Path) -> int:
-    try:
-        path = (folder / target).resolve()
-        is_inside = any(path.is_relative_to(allowed.resolve()) for allowed in (root, folder))
-        if not target or not is_inside or not path.is_file() or path.stat().st_size > _MAX_INCLUDED_BYTES:
-            return 0
-        text = read_plain_bytes(path, most_bytes=_MAX_INCLUDED_BYTES).decode("utf-8", "replace")
-    except (OSError, RuntimeError, ValueError):
-        return 0
-    return sum(1 for _line in _peek.find_code_cells(text.replace("\r\n", "\n")))
+def _in_html(token: Token) -> Iterator[tuple[str, int]]:
+    if not token.content.lstrip().startswith("<!--"):
+        for offset in _peek.find_code_cells(token.content):
+            yield _NESTED, (token.map or [0])[0] + offset
 
 
-def _from_fence(token: Token) -> Iterator[Finding]:
+def _in_fence(token: Token, dialect: MystDialect) -> Iterator[tuple[str, int]]:
     fence = Fence.of(token)
-    if fence.directive == "code-cell":
-        if token.type == "colon_fence":
-            yield _not_run("in a colon fence", fence.line)
-        elif not fence.is_top:
-            yield _nested(fence.line)
-        elif not fence.info.startswith(_peek.CODE_CELL):
-            yield _not_run("with a space in front of its name", fence.line)
-        return
-    for line in _inside(fence, 1):
-        yield _nested(line)
-
-
-def _inside(fence: Fence, level: int) -> Iterator[int]:
-    """Yield the lines of the code-cells inside a fence whose body is Markdown."""
-    if not fence.renders_body or level > _MAX_LEVELS or _peek.CODE_CELL not in fence.content:
-        return
-    for token in parse_blocks(fence.content):
-        if token.type not in {"fence", "colon_fence"} or token.map is None:
-            continue
-        inner = Fence.of(token, first_line=fence.line + 1)
-        if inner.directive == "code-cell":
-            yield inner.line
-        else:
-            yield from _inside(inner, level + 1)
-
-
-def _nested(line: int) -> Finding:
-    message = f"1 nested code-cell (line {line}) is not executed, as in the book build"
-    return Finding(kind=FindingKind.NESTED_CELL, message=message, line=line)
-
-
-def _not_run(how: str, line: int) -> Finding:
-    message = f"1 code-cell {how} (line {line}) is not executed, as in the book build"
-    return Finding(kind=FindingKind.NOT_RUN, message=message, line=line)
+    if fence.directive != "code-cell":
+        # For jupytext a colon fence is text, and what is inside is at the top level.
+        if dialect is not MystDialect.JUPYTEXT or token.type == "fence":
+            for inner in nested_code_cells(fence):
+                yield _NESTED, inner.line
+    elif token.type == "colon_fence":
+        yield _COLON, fence.line
+    elif not fence.is_top:
+        yield _NESTED, fence.line
+    elif not fence.info.startswith(_peek.CODE_CELL) and _peek.CODE_CELL in fence.info:
+        yield _SPACE, fence.line

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
-
-from markdown_it.token import Token
 
 from pytest_lecturecheck.lecture.formats.markdown_source import Fence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 
-_CODE: Final = "{code-cell}"
 # Lexer names by the language they highlight; others ("none", "text", "output") imply no language.
 _LEXERS: Final = {
     "python": ("python", "python2", "python3", "ipython", "ipython2", "ipython3", "py", "py3"),
@@ -31,29 +28,32 @@ _LANGUAGES: Final = {lexer: language for language, lexers in _LEXERS.items() for
 _KERNELS: Final = (("python", "python"), ("ir", "r"), ("julia", "julia"), ("octave", "octave"), ("bash", "bash"))
 
 
-def find_other_languages(metadata: Mapping[str, Any], tokens: list[Token]) -> Iterator[Finding]:
+def find_other_languages(metadata: Mapping[str, Any], fences: Sequence[Fence]) -> Iterator[Finding]:
     """
-    Yield a finding for each cell whose language is not the kernel's, unless a cell magic passes its text on.
+    Yield a finding for each language other than the kernel's that cells name, unless a cell magic passes their text on.
 
     Args:
         metadata: the notebook metadata; without a kernelspec the default Python kernel is used.
-        tokens: the blocks of the page.
+        fences: the fences of the code cells, in order.
     """
     kernel = _kernel_language(metadata.get("kernelspec"))
     if not kernel:
         return
-    fences = [token for token in tokens if token.type == "fence" and token.level == 0 and token.map is not None]
-    cells = [token for token in fences if token.info.startswith(_CODE)]
-    for number, token in enumerate(cells, start=1):
-        arguments = token.info.removeprefix(_CODE).split()
+    found: dict[str, list[tuple[int, int]]] = {}
+    for number, fence in enumerate(fences, start=1):
+        arguments = fence.info.partition("}")[2].split() if fence.directive == "code-cell" else []
         language = _LANGUAGES.get(arguments[0].lower()) if arguments else None
-        if language in {None, kernel} or any(line.startswith("%%") for line in token.content.splitlines()):
+        if language in {None, kernel} or any(line.startswith("%%") for line in fence.content.splitlines()):
             continue
+        found.setdefault(arguments[0], []).append((number, fence.line))
+    for argument, cells in found.items():
+        number, line = cells[0]
+        which = "the cell is" if len(cells) == 1 else f"{len(cells)} cells (first at line {line}) are"
+        verb = "runs" if len(cells) == 1 else "run"
         message = (
-            f"the cell is marked as {arguments[0]!r} but runs in the lecture's kernel, which executes {kernel!r}; "
+            f"{which} marked as {argument!r} but {verb} in the lecture's kernel, which executes {kernel!r}; "
             "book builders do the same"
         )
-        line = Fence.of(token).line
         yield Finding(kind=FindingKind.FORMAT, message=message, cell_number=number, line=line)
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 # A fence of CommonMark or MyST: at most three spaces, three or more marks, then the info string.
 FENCE: Final = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,}|:{3,})(?P<info>.*)$")
-DIRECTIVE: Final = re.compile(r"\{(?P<name>[^{}\s]+)\}")
+# mystmd accepts spaces and attributes in the braces.
+DIRECTIVE: Final = re.compile(r"\{[ \t]*(?P<name>[^{}\s]+)(?:[ \t][^{}]*)?\}")
 CODE_CELL: Final = "{code-cell}"
 VERBATIM_DIRECTIVES: Final = frozenset(
     {
@@ -27,6 +28,13 @@ _FORMAT_NAME: Final = re.compile(r"^[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name
 _SCRIPT_HEADER: Final = re.compile(r"^# ---[ \t]*\n(?P<yaml>(?:#.*\n)*?)# ---[ \t]*$", re.MULTILINE)
 _SCRIPT_FORMAT: Final = re.compile(r"^#[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
 _FORMATS: Final = re.compile(r"^#?[ \t]+formats[ \t]*:[ \t]*['\"]?(?P<formats>[^'\"\n]+)", re.MULTILINE)
+_JUPYTEXT_FENCE: Final = re.compile(
+    r"^`{3,}[ \t]*\{?[ \t]*(?:r|bash|c#|c\+\+|clojure|coconut|cs|csharp|cython|f#|fs|fsharp|gnuplot|go|groovy|haskell|"
+    r"html|idl|java|javascript|jenner|js|julia|latex|logtalk|lua|markdown|matlab|maxima|ocaml|octave|perl|powershell|"
+    r"pypy|python[23]?|robotframework|ruby|rust|sage|sas|scala|scheme|script|sh|sos|spark|sql|stata|svg|tcl|typescript|xonsh)(?![\w#+-])",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A fence in one of the languages that jupytext executes in a Markdown or R Markdown page."""
 _PERCENT_CELL: Final = re.compile(r"^[ \t]*#[ \t]*%%", re.MULTILINE)
 
 SCRIPT_FORMATS: Final = frozenset({"percent", "light", "sphinx", "hydrogen"})
@@ -134,6 +142,11 @@ def paired_suffixes(text: str) -> frozenset[str]:
     found = _FORMATS.search(header)
     names = [item.partition(":")[0].strip() for item in found["formats"].split(",")] if found is not None else []
     return frozenset(f".{name.lower()}" for name in names if name.isalnum())
+
+
+def has_jupytext_fences(text: str) -> bool:
+    """Return True if jupytext finds a code cell in a Markdown or R Markdown page."""
+    return _JUPYTEXT_FENCE.search(text) is not None
 
 
 def has_percent_cells(text: str) -> bool:
