@@ -178,7 +178,8 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
         program = spec.argv[0]
         cure = "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
         what = "does not exist" if isinstance(exc, FileNotFoundError) else f"gave {exc}"
-        msg = f"kernel {spec_name!r} could not be started: its program {program!r} {what}; {cure}"
+        file = Path(spec.resource_dir) / "kernel.json"
+        msg = f"kernel {spec_name!r} could not be started: its program {program!r}, from {file}, {what}; {cure}"
         raise KernelStartError(msg) from exc
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME, KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_path
 from traitlets import TraitError
 
@@ -31,6 +31,8 @@ def find_spec(spec_name: str) -> KernelSpec:
         KernelStartError: it is not installed, or its ``kernel.json`` cannot be used.
     """
     manager = spec_manager()
+    # jupyter_client's manager takes this name for the native kernel; papermill and JupyterLite write it.
+    spec_name = NATIVE_KERNEL_NAME if spec_name == "python" else spec_name
     logger = logging.getLogger("traitlets")
     was_disabled, logger.disabled = logger.disabled, True  # jupyter_client logs invalid names there
     try:

@@ -194,13 +194,20 @@ def test_a_kernel_that_is_not_installed(bench):
     assert run.reason.endswith(". Install it, or choose another one with --lecture-kernel NAME")
 
 
+def test_the_name_python_means_the_native_kernel(bench):
+    run = bench.run("x = 1", kernel_name="python")
+    assert run.outcome is Outcome.COMPLETED, run.reason
+
+
 def test_a_kernel_whose_program_is_missing(bench, tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("JUPYTER_PATH", str(kernelspec(tmp_path, "missing", "/no/such/program", "{connection_file}")))
+    place = kernelspec(tmp_path, "missing", "/no/such/program", "{connection_file}")
+    monkeypatch.setenv("JUPYTER_PATH", str(place))
+    file = place / "kernels" / "missing" / "kernel.json"
     run = bench.run("x = 1", kernel_name="missing")
     assert run.outcome is Outcome.NOT_STARTED
     assert run.reason == (
-        "kernel 'missing' could not be started: its program '/no/such/program' does not exist; install the kernel "
-        "again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
+        f"kernel 'missing' could not be started: its program '/no/such/program', from {file}, does not exist; "
+        "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
     )
     assert caplog.records == [], "jupyter_client's traceback and the user's search path stand beside the reason"
 
