@@ -1,9 +1,9 @@
 """
-A slow drift of a figure over time, told from noise. Pure: numbers in, numbers out.
+Slow drift of a metric over time, as opposed to noise. Pure: numbers in, numbers out.
 
-The trend is Theil-Sen's on the logarithm of the figure: the median of the slopes between all pairs of measurements,
-which a few outliers do not move. It counts as a drift where it is large enough, where the measurements really tend one
-way (the test of Mann and Kendall), and where what it adds up to stands out from how far single measurements lie off.
+The trend is the Theil-Sen estimator on the logarithm of the values: the median slope between all pairs of measurements,
+which a few outliers do not move. It counts as a drift if it is large enough, if the Mann-Kendall test finds a trend,
+and if the change over the whole period exceeds the scatter of single measurements.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ MONTH_DAYS: Final = 30.0
 LEAST_COUNT: Final = 5
 LEAST_DAYS: Final = 14.0
 LEAST_FRACTION: Final = 0.03
-"""A drift of so much a month is worth a word."""
+"""The smallest monthly change that is reported."""
 _SURE: Final = 1.96
-"""Standard errors: chance alone goes further in one case of twenty."""
+"""Standard errors: the two-sided 5 % level of a normal distribution."""
 _SIGMAS: Final = 2.0
 _SIGMA_OF_MAD: Final = 1.4826
-"""A normal distribution's standard deviation by its median absolute deviation."""
+"""Ratio of standard deviation to median absolute deviation of a normal distribution."""
 _ROUNDING: Final = 1e-9
 
 Point: TypeAlias = tuple[float, float]
-"""Day, and the figure on it (above zero)."""
+"""Day, and the value on it (above zero)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
     """
-    A figure that climbs or falls slowly.
+    A metric that rises or falls slowly.
 
     Attributes:
         monthly_fraction: change in 30 days (0.03 is +3 %).
-        total_fraction: change over the whole time, along the trend.
-        noise_fraction: how far a single measurement usually lies off the trend.
+        total_fraction: change over the whole period, along the trend.
+        noise_fraction: typical distance of a single measurement from the trend.
         days: time between the first measurement and the last.
         count: number of measurements.
     """
@@ -52,14 +52,14 @@ class Drift:
 
 def find_drift(points: Sequence[Point], *, least_fraction: float = LEAST_FRACTION) -> Drift | None:
     """
-    Find a drift of at least ``least_fraction`` a month, in either direction.
+    Return a drift of at least ``least_fraction`` per month, in either direction.
 
     Args:
-        points: measurements in any order; figures that are not above zero are left out.
-        least_fraction: the smallest drift that counts.
+        points: measurements in any order; values of zero or less are ignored.
+        least_fraction: the smallest drift to report.
 
     Returns:
-        The drift, or ``None`` where there is none, or where fewer than 5 measurements over 14 days could not show one.
+        The drift, or ``None`` if there is none, or if there are fewer than 5 measurements over 14 days.
     """
     logs = [(day, math.log(value)) for day, value in points if value > 0 and math.isfinite(value)]
     days = max(day for day, _ in logs) - min(day for day, _ in logs) if logs else 0.0
@@ -80,7 +80,7 @@ def find_drift(points: Sequence[Point], *, least_fraction: float = LEAST_FRACTIO
 
 
 def theil_sen_slope(points: Sequence[Point]) -> float | None:
-    """Give the median slope between pairs of points of different days, or ``None`` where there is no such pair."""
+    """Return the median slope between pairs of points of different days, or ``None`` if there is no such pair."""
     slopes = [
         (value - earlier_value) / (day - earlier)
         for position, (day, value) in enumerate(points)
@@ -97,7 +97,7 @@ def _noise(logs: Sequence[Point], slope: float) -> float:
 
 
 def _tends(logs: Sequence[Point]) -> bool:
-    """Tell whether later figures are so often higher (or lower) that it can hardly be chance; see Mann and Kendall."""
+    """Return True if the Mann-Kendall test finds a monotonic trend."""
     count = len(logs)
     score = sum(
         _sign(day - earlier) * _sign(value - earlier_value)

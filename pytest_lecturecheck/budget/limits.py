@@ -1,4 +1,4 @@
-"""Budgets: limits with the figures they were derived from, for lecture x variant x platform."""
+"""Budgets: limits and the recorded values they are derived from, for lecture x variant x platform."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.units import MIB
 
 LIMITED_BY_DEFAULT: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE)
-"""The metrics that get a limit when they are recorded; the others are kept as figures seen."""
+"""Metrics that get a limit when they are recorded; of the others only the recorded values are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
     """
-    How a limit is derived from the figures seen.
+    The rule that derives a limit from recorded values.
 
     Memory: the larger of ``highest x (1 + memory_fraction)`` and ``highest + memory_slack_bytes``.
     Time: ``highest x time_factor + time_slack_seconds``.
@@ -35,7 +35,7 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         """
-        Refuse rules that would give a limit below what was seen, or none at all.
+        Refuse rules that would put a limit below the recorded values, or give none.
 
         Raises:
             SettingsError: a number that is not finite, negative, or (the factor) below 1.
@@ -49,17 +49,17 @@ class Tolerance:
 
     def limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
         """
-        Derive the limit of ``metric`` from the figures ``seen``.
+        Derive the limit of ``metric`` from the recorded values ``seen``.
 
         Returns:
             The limit; a whole number for bytes and counts.
 
         Raises:
-            ValueError: nothing was seen, or a figure is negative or not finite.
+            ValueError: there are no values, or one is negative or not finite.
         """
-        _check_figures(metric, seen)
+        _check_values(metric, seen)
         if not seen:
-            msg = f"no limit can be derived for {metric}: no run was seen"
+            msg = f"no limit can be derived for {metric}: there are no recorded values"
             raise ValueError(msg)
         highest = max(seen)
         if metric.unit is Unit.SECONDS:
@@ -71,29 +71,29 @@ class Tolerance:
         return by_fraction
 
     def recorded_limit_for(self, metric: Metric, seen: Sequence[float]) -> float:
-        """Derive the limit as a budget file holds it, from the figures as a budget file holds them."""
+        """Derive the limit from values rounded as in a budget file, and round it in the same way."""
         return metric.round_up(self.limit_for(metric, [metric.round_up(value) for value in seen]))
 
 
-def _check_figures(metric: Metric, figures: Iterable[float]) -> None:
-    """Refuse what compares as false with everything, so that no limit can be met by accident."""
-    for figure in figures:
-        if not math.isfinite(figure) or figure < 0:
-            msg = f"{metric} = {figure!r} cannot be a figure or a limit: expected a finite number, at least 0"
+def _check_values(metric: Metric, values: Iterable[float]) -> None:
+    """Refuse NaN, which compares as false with every limit, and values that no metric can have."""
+    for value in values:
+        if not math.isfinite(value) or value < 0:
+            msg = f"{metric} = {value!r} cannot be a value or a limit: expected a finite number, at least 0"
             raise ValueError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricBudget:
     """
-    What is known and allowed for one metric of one lecture.
+    Recorded values and limit of one metric of one lecture.
 
     Attributes:
         metric: the quantity.
-        limit: highest value allowed (inclusive), or ``None`` where only figures are kept.
-        seen: the figures of the recorded runs, in order.
-        method: how those were had (the weakest of them), or ``None`` for a limit that was only set by hand.
-        hand_set: a person chose the limit; recording keeps it.
+        limit: highest value allowed (inclusive), or ``None`` where only values are recorded.
+        seen: values of the recorded runs, in order.
+        method: how they were measured (the weakest method among them), or ``None`` for a limit set by hand only.
+        hand_set: a person set the limit; recording keeps it.
     """
 
     metric: Metric
@@ -104,24 +104,24 @@ class MetricBudget:
 
     def __post_init__(self) -> None:
         """
-        Keep NaN and infinity out: a limit that compares as false with everything would never be exceeded.
+        Refuse NaN and infinity: no measurement would ever exceed such a limit.
 
         Raises:
-            ValueError: the limit or a figure seen is negative or not finite.
+            ValueError: the limit or a recorded value is negative or not finite.
         """
-        _check_figures(self.metric, self.seen if self.limit is None else (self.limit, *self.seen))
+        _check_values(self.metric, self.seen if self.limit is None else (self.limit, *self.seen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedValueBudget:
     """
-    What is known and allowed for one figure that a lecture reports. Its limits are set by hand only.
+    Recorded values and limits of one value that a lecture reports. People set the limits by hand.
 
     Attributes:
-        name: the figure's name.
+        name: the name of the reported value.
         at_least: lowest value allowed (inclusive), or ``None``.
         limit: highest value allowed (inclusive), or ``None``.
-        seen: the figures of the recorded runs, in order.
+        seen: values of the recorded runs, in order.
         unit: their unit as the lecture reported it, or an empty string.
     """
 
@@ -133,7 +133,7 @@ class ReportedValueBudget:
 
     def __post_init__(self) -> None:
         """
-        Keep out limits that nothing could exceed, or nothing could meet.
+        Refuse limits that no value can exceed, or none can meet.
 
         Raises:
             ValueError: a number that is not finite, or a lower limit above the upper one.
@@ -141,7 +141,7 @@ class ReportedValueBudget:
         limits = [value for value in (self.at_least, self.limit) if value is not None]
         for value in (*limits, *self.seen):
             if not math.isfinite(value):
-                msg = f"{self.name} = {value!r} cannot be a figure or a limit: expected a finite number"
+                msg = f"{self.name} = {value!r} cannot be a value or a limit: expected a finite number"
                 raise ValueError(msg)
         if limits != sorted(limits):
             msg = f"{self.name}: at_least = {self.at_least!r} is above limit = {self.limit!r}"
@@ -149,7 +149,7 @@ class ReportedValueBudget:
 
     @property
     def has_limit(self) -> bool:
-        """Tell whether there is anything to hold a figure against."""
+        """Return True if there is a limit to compare a value with."""
         return self.at_least is not None or self.limit is not None
 
 
@@ -173,10 +173,10 @@ class LectureBudget:
         metrics: budgets by metric.
         reported_values: budgets of the values that the lecture reports, by name.
         run_count: number of runs recorded.
-        recorded: day of recording, or ``None`` for budgets written by hand.
-        heaviest: heaviest cells then, heaviest first.
-        machine: where it was recorded.
-        software: with what it was recorded.
+        recorded: day of the recording, or ``None`` for budgets written by hand.
+        heaviest: heaviest cells of the recorded runs, heaviest first.
+        machine: the machine it was recorded on.
+        software: the software it was recorded with.
     """
 
     lecture: str
@@ -193,7 +193,7 @@ class LectureBudget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformBudgets:
     """
-    All budgets of one platform, as one file holds them.
+    All budgets of one platform: the content of one file.
 
     Attributes:
         platform: the platform's label.
@@ -206,22 +206,22 @@ class PlatformBudgets:
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     def find(self, lecture: str, variant: str = DEFAULT_VARIANT) -> LectureBudget | None:
-        """Give the budget of lecture x variant, or ``None``."""
+        """Return the budget of lecture x variant, or ``None``."""
         return self.lectures.get((lecture, variant))
 
     def unmatched(self, has_file: Callable[[str], bool]) -> list[str]:
         """
-        Name the lectures that no run can ever be held against: no file has this name, written as lectures are named.
+        Return the names that match no lecture: there is no such file, or the name is not written as lectures are named.
 
         Args:
-            has_file: tells whether there is a file of a name.
+            has_file: returns True if a file of this name exists.
         """
         names = sorted({lecture for lecture, _variant in self.lectures})
         return [name for name in names if posixpath.normpath(name) != name or not has_file(name)]
 
 
 def closest_name(name: str, lectures: Iterable[str]) -> str:
-    """Find the lecture that a name in a budget file was probably meant for, or give an empty string."""
+    """Return the lecture that a name in a budget file probably means, or an empty string."""
     wanted = _folded(name)
     names = sorted(lectures)
     same = [lecture for lecture in names if _folded(lecture) == wanted]

@@ -1,10 +1,10 @@
-"""Record: turn runs into budgets, and say what changes. Pure."""
+"""Recording: turn runs into budgets, and describe what changes. Pure."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -18,9 +18,9 @@ from pytest_lecturecheck.budget.limits import (
 )
 from pytest_lecturecheck.budget.reported_value_recording import (
     ReportedValueChange,
-    are_figures_noise,
-    figure_changes,
-    record_figures,
+    are_reported_values_noise,
+    record_reported_values,
+    reported_value_changes,
 )
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine
@@ -28,29 +28,29 @@ from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import format_fraction, format_size_up, parse_size
 
 HEAVIEST_COUNT: Final = 3
-"""So many of the heaviest cells are kept."""
+"""Number of heaviest cells that a budget keeps."""
 _FROM_STRONG_TO_WEAK: Final = (Method.EXACT, Method.BRACKET, Method.AGENT, Method.SAMPLED)
 _NOISE_SHARE: Final = 0.25
-"""A new highest figure this near to the old one, as a share of the room that the limit leaves, is noise."""
+"""A new highest value is noise if it moved by at most this share of the margin between value and limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetChange:
     """
-    What recording does to one metric of one lecture x variant that has a limit, before or after.
+    The change that recording makes to one metric of a lecture x variant which has a limit, before or after.
 
     Attributes:
         lecture: the lecture's name.
         variant: the variant's name.
         metric: the quantity.
-        old_limit: limit so far, or ``None``.
-        new_limit: limit from now on, or ``None``.
-        old_seen: figures so far.
-        new_seen: figures of the runs just recorded.
-        kept_by_hand: the limit was set by hand and is kept.
-        disagreement: the limit that the lowest of these runs alone would give is below the highest of them.
-        is_untouched: the runs differ from the record by noise only, and the whole entry stays as it is.
-        is_unmeasured: these runs did not measure the metric, and its old figures are kept.
+        old_limit: previous limit, or ``None``.
+        new_limit: new limit, or ``None``.
+        old_seen: previously recorded values.
+        new_seen: values of the runs being recorded.
+        kept_by_hand: the limit was set by hand, and stays.
+        disagreement: the highest of these runs exceeds the limit that the lowest one alone would give.
+        is_untouched: the runs differ from the record by noise only, and the whole entry stays unchanged.
+        is_unmeasured: these runs did not measure the metric, and the recorded values stay.
     """
 
     lecture: str
@@ -67,11 +67,11 @@ class BudgetChange:
 
     @property
     def text(self) -> str:
-        """Print the change in one line: old -> new with percent."""
+        """Return the change in one line: old -> new with percent."""
         name = f"{self.lecture} [{self.variant}]" if self.variant else self.lecture
         start = f"{name}: {self.metric.label}"
         if self.is_unmeasured:
-            return f"{start}: not measured this time, old figures kept, {self._limit_text()}"
+            return f"{start}: not measured this time; recorded values kept, {self._limit_text()}"
         seen = f"seen {self._step(_highest(self.old_seen), _highest(self.new_seen))}"
         if self.is_untouched:
             return f"{start}: {seen}, {self._limit_text()}: nothing but noise, left as recorded"
@@ -110,18 +110,18 @@ def record(
     """
     Record the runs of this platform.
 
-    A lecture x variant with a run that did not complete is not recorded: what stood there stays. So does everything
-    about lectures without a run, except that derived limits follow the rules where these change. Limits set by hand are
-    kept, also where a person removed a limit. An entry from which the runs differ by noise alone stays as it is.
+    A lecture x variant with a run that did not complete is not recorded: its previous entry stays. Entries of lectures
+    without a run stay too, except that derived limits follow the rules if these change. Limits set by hand are kept;
+    a limit that a person removed is not added again. An entry stays unchanged if the runs differ from it by noise only.
 
     Args:
-        budgets: what is recorded so far.
-        runs: all runs of the session, in any order; those of other platforms are left out.
-        today: the day to record.
-        tolerance: the rules by which limits are derived from now on; ``None`` keeps those of ``budgets``.
+        budgets: the budgets so far.
+        runs: all runs of the session, in any order; those of other platforms are ignored.
+        today: date of the recording.
+        tolerance: rules for derived limits; ``None`` keeps those of ``budgets``.
 
     Returns:
-        The new budgets, and what changed, by lecture, variant and metric; after the metrics the lecture's own figures.
+        The new budgets, and the changes by lecture, variant and metric, with the values that lectures report last.
     """
     rules = budgets.tolerance if tolerance is None else tolerance
     entries = dict(budgets.lectures)
@@ -144,25 +144,14 @@ def record(
             changes += _changes(old, new, rules, groups[key] if key in recorded else None, is_untouched=untouched)
         if key in recorded:
             figures = old.reported_values if old is not None else {}
-            changes += figure_changes(key, figures, new.reported_values, groups[key], is_untouched=untouched)
+            changes += reported_value_changes(key, figures, new.reported_values, groups[key], is_untouched=untouched)
         if not untouched:
             entries[key] = new
     return replace(budgets, lectures=entries, tolerance=rules), changes
 
 
-def stale_entries(budgets: PlatformBudgets, exists: Callable[[str], bool]) -> tuple[tuple[str, str], ...]:
-    """
-    Give lecture and variant of the entries whose lecture is no more.
-
-    Args:
-        budgets: what is recorded.
-        exists: tells whether a lecture of this name (POSIX path from rootdir, NFC) is still there.
-    """
-    return tuple(key for key in sorted(budgets.lectures) if not exists(key[0]))
-
-
 def _with_rules(entry: LectureBudget, rules: Tolerance) -> LectureBudget:
-    """Let the derived limits of an entry follow new rules."""
+    """Return an entry whose derived limits follow new rules."""
     metrics = {
         metric: replace(budget, limit=rules.recorded_limit_for(metric, budget.seen))
         if budget.limit is not None and budget.seen and not budget.hand_set
@@ -174,7 +163,7 @@ def _with_rules(entry: LectureBudget, rules: Tolerance) -> LectureBudget:
 
 def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, today: dt.date) -> LectureBudget:
     metrics: dict[Metric, MetricBudget] = {}
-    # What arrays had in use is the need; where no allocator tells it, what the processes held has to stand for it.
+    # The memory that arrays used is the need. Without an allocator that reports it, the memory held is all there is.
     has_allocator = bool(_measured(Metric.GPU_LIVE, runs))
     for metric in Metric:
         before = old.metrics.get(metric)
@@ -184,11 +173,11 @@ def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, tod
             metrics[metric] = _record_metric(metric, before, measured, rules, is_limited=is_limited)
         elif before is not None:
             metrics[metric] = before
-    heaviest_run = max(runs, key=lambda run: _figure(run.measured(Metric.PEAK_FOOTPRINT)) or 0.0)
+    heaviest_run = max(runs, key=lambda run: _recorded_value(run.measured(Metric.PEAK_FOOTPRINT)) or 0.0)
     return replace(
         old,
         metrics=metrics,
-        reported_values=record_figures(old.reported_values, runs),
+        reported_values=record_reported_values(old.reported_values, runs),
         run_count=len(runs),
         recorded=today,
         heaviest=_heaviest_cells(heaviest_run),
@@ -200,31 +189,31 @@ def _record_entry(old: LectureBudget, runs: Sequence[Run], rules: Tolerance, tod
 def _record_metric(
     metric: Metric, old: MetricBudget | None, measured: Sequence[Measurement], rules: Tolerance, *, is_limited: bool
 ) -> MetricBudget:
-    seen = tuple(metric.round_up(_figure(item) or 0.0) for item in measured)
+    seen = tuple(metric.round_up(_recorded_value(item) or 0.0) for item in measured)
     limit: float | None = rules.recorded_limit_for(metric, seen)
     hand_set = old is not None and old.hand_set
     if old is None:
         limit = limit if is_limited else None
     elif hand_set or old.limit is None:
-        # A recorded figure without a limit: either none is given by default, or a person took it away.
+        # A recorded value without a limit: the metric has none by default, or a person removed it.
         limit = old.limit
     method = max((item.method for item in measured), key=_FROM_STRONG_TO_WEAK.index)
     return MetricBudget(metric=metric, limit=limit, seen=seen, method=method, hand_set=hand_set)
 
 
 def _measured(metric: Metric, runs: Sequence[Run]) -> list[Measurement]:
-    """List the figures to record; of GPU memory that was held, none that was reserved or not seen to the end."""
+    """Return the measurements to record; GPU memory that was reserved, or not observed to the end, is none."""
     return [
         item
         for run in runs
         if (item := run.measured(metric)) is not None
-        and _figure(item) is not None
+        and _recorded_value(item) is not None
         and not (metric is Metric.GPU_USED and (run.has_reservation or any(use.fault for use in run.devices)))
     ]
 
 
-def _figure(measured: Measurement | None) -> float | None:
-    """Give the figure to record: the upper end of a bracket, so that the same run is within its own limit."""
+def _recorded_value(measured: Measurement | None) -> float | None:
+    """Return the value to record: the upper end of a bracket, so that the same run is within its own limit."""
     if measured is None or not math.isfinite(measured.value) or measured.value < 0:
         return None
     upper = measured.upper_bound
@@ -233,22 +222,22 @@ def _figure(measured: Measurement | None) -> float | None:
 
 def _heaviest_cells(run: Run) -> tuple[HeavyCell, ...]:
     return tuple(
-        HeavyCell(number=cell.number, line=cell.line, peak_footprint_bytes=math.ceil(figure))
+        HeavyCell(number=cell.number, line=cell.line, peak_footprint_bytes=math.ceil(value))
         for cell in run.heaviest_cells()[:HEAVIEST_COUNT]
-        if (figure := _figure(cell.measured(Metric.PEAK_FOOTPRINT))) is not None
+        if (value := _recorded_value(cell.measured(Metric.PEAK_FOOTPRINT))) is not None
     )
 
 
 def _is_noise(old: LectureBudget, new: LectureBudget, rules: Tolerance) -> bool:
-    """Tell whether nothing but small differences of figures separates two records of a lecture."""
+    """Return True if two records of a lecture differ by noise only."""
     if old.recorded is None or old.run_count != new.run_count or old.software != new.software:
         return False
     if _rounded(old.machine) != _rounded(new.machine) or old.metrics.keys() != new.metrics.keys():
         return False
-    if not are_figures_noise(old.reported_values, new.reported_values):
+    if not are_reported_values_noise(old.reported_values, new.reported_values):
         return False
-    places = [[(cell.number, cell.line) for cell in entry.heaviest[:1]] for entry in (old, new)]
-    return places[0] == places[1] and all(
+    heaviest = [[(cell.number, cell.line) for cell in entry.heaviest[:1]] for entry in (old, new)]
+    return heaviest[0] == heaviest[1] and all(
         _is_metric_noise(old.metrics[metric], budget, rules) for metric, budget in new.metrics.items()
     )
 
@@ -270,7 +259,7 @@ def _disagree(budget: MetricBudget, rules: Tolerance) -> bool:
 
 
 def _rounded(machine: Machine | None) -> Machine | None:
-    """Give a machine with its sizes as a budget file holds them."""
+    """Return a machine with its sizes rounded as in a budget file."""
     if machine is None:
         return None
     return replace(
@@ -288,7 +277,7 @@ def _rounded_size(size_bytes: int) -> int:
 def _changes(
     old: LectureBudget | None, new: LectureBudget, rules: Tolerance, runs: Sequence[Run] | None, *, is_untouched: bool
 ) -> list[BudgetChange]:
-    """List what becomes of each metric that has a limit; ``runs`` is ``None`` where only the rules changed."""
+    """Return the change of each metric that has a limit; ``runs`` is ``None`` if only the rules changed."""
     before: Mapping[Metric, MetricBudget] = old.metrics if old is not None else {}
     changes = []
     for metric, budget in new.metrics.items():

@@ -1,4 +1,4 @@
-"""Record the figures that lectures report: what was seen is kept, limits stay what a person made them. Pure."""
+"""Recording of the values that lectures report: limits are set by people and stay as they are. Pure."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from pytest_lecturecheck.model.reported_value import (
 from pytest_lecturecheck.model.run import Run
 
 _NOISE_FRACTION: Final = 0.10
-"""Where lowest and highest moved by no more than this, figures are as recorded."""
+"""Values are unchanged if the lowest and the highest moved by at most this fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedValueChange:
     """
-    What recording does to one figure that a lecture reports.
+    The change that recording makes to one value that a lecture reports.
 
     Attributes:
         lecture: the lecture's name.
         variant: the variant's name.
-        old: what was recorded so far, or ``None``.
-        new: what is recorded from now on, or ``None`` where the lecture reports it no more and no limit was set.
-        better: in which direction the lecture says that it is better, or ``None``.
-        is_untouched: the runs differ from the record by noise only, and the whole entry stays as it is.
-        unmeasured: why these runs gave no figure to keep, or an empty string.
+        old: the previous record, or ``None``.
+        new: the new record, or ``None`` if the lecture no longer reports the value and no limit was set.
+        better: the direction in which the lecture says that the value improves, or ``None``.
+        is_untouched: the runs differ from the record by noise only, and the whole entry stays unchanged.
+        unmeasured: why these runs gave no value to record, or an empty string.
     """
 
     lecture: str
@@ -45,17 +45,17 @@ class ReportedValueChange:
 
     @property
     def name(self) -> str:
-        """Give the figure's name."""
+        """Return the name of the reported value."""
         known = self.new or self.old
         return known.name if known is not None else ""
 
     @property
     def summary(self) -> str:
-        """Say in one line, without the lecture, what was seen and what becomes of the limits."""
+        """Return what was reported and what the limits are, in one line without the lecture."""
         if self.new is None:
-            return f"{self.name}: reported no more, dropped"
+            return f"{self.name}: no longer reported, dropped"
         if self.unmeasured:
-            return f"{self.name}: {self.unmeasured}, old figures and limits kept"
+            return f"{self.name}: {self.unmeasured}, recorded values and limits kept"
         seen = format_reported_range(self.new.seen, self.new.unit)
         if self.old is not None and self.old.seen:
             before = format_reported_range(self.old.seen, self.old.unit)
@@ -67,7 +67,7 @@ class ReportedValueChange:
 
     @property
     def warning(self) -> str:
-        """Say that these runs do not keep to the limits set by hand, or nothing."""
+        """Return a warning if these runs violate limits set by hand, or an empty string."""
         if self.new is None or self.unmeasured or not self.new.seen:
             return ""
         lowest, highest = min(self.new.seen), max(self.new.seen)
@@ -79,37 +79,39 @@ class ReportedValueChange:
 
     @property
     def text(self) -> str:
-        """Print the change in one line."""
+        """Return the change in one line."""
         name = f"{self.lecture} [{self.variant}]" if self.variant else self.lecture
         return "; ".join(part for part in (f"{name}: {self.summary}", self.warning) if part)
 
 
-def record_figures(old: Mapping[str, ReportedValueBudget], runs: Sequence[Run]) -> dict[str, ReportedValueBudget]:
+def record_reported_values(
+    old: Mapping[str, ReportedValueBudget], runs: Sequence[Run]
+) -> dict[str, ReportedValueBudget]:
     """
-    Give the budgets of a lecture's figures after ``runs``, by name.
+    Return the budgets of the values that a lecture reports after ``runs``, by name.
 
-    A figure that is reported no more is dropped, unless a person set a limit for it. One that is reported in another
-    unit than its limits are in is kept as it was.
+    A value that is no longer reported is dropped, unless a person set a limit for it. If a value is reported in another
+    unit than that of its limits, the previous record stays.
     """
-    figures = {}
+    values = {}
     for name in sorted(old.keys() | {name for run in runs for name in run.reported_values}):
         before = old.get(name) or ReportedValueBudget(name=name)
         reported = _reported(name, runs)
         if _why_unmeasured(before, reported):
             if before.has_limit:
-                figures[name] = before
+                values[name] = before
         else:
-            seen = tuple(round_reported_value(figure.value, figure.better) for figure in reported)
-            figures[name] = replace(before, seen=seen, unit=reported[-1].unit)
-    return figures
+            seen = tuple(round_reported_value(item.value, item.better) for item in reported)
+            values[name] = replace(before, seen=seen, unit=reported[-1].unit)
+    return values
 
 
-def are_figures_noise(old: Mapping[str, ReportedValueBudget], new: Mapping[str, ReportedValueBudget]) -> bool:
-    """Tell whether nothing but small differences of values separates two records of a lecture's figures."""
-    return old.keys() == new.keys() and all(_is_noise(old[name], figure) for name, figure in new.items())
+def are_reported_values_noise(old: Mapping[str, ReportedValueBudget], new: Mapping[str, ReportedValueBudget]) -> bool:
+    """Return True if two records of the values that a lecture reports differ by noise only."""
+    return old.keys() == new.keys() and all(_is_noise(old[name], budget) for name, budget in new.items())
 
 
-def figure_changes(
+def reported_value_changes(
     key: tuple[str, str],
     old: Mapping[str, ReportedValueBudget],
     new: Mapping[str, ReportedValueBudget],
@@ -117,7 +119,7 @@ def figure_changes(
     *,
     is_untouched: bool,
 ) -> Iterator[ReportedValueChange]:
-    """List what becomes of each figure of the lecture x variant ``key`` that is new, dropped, or has a limit."""
+    """Yield the change of each reported value of the lecture x variant ``key`` that is new, dropped, or has a limit."""
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name), new.get(name)
         if before is not None and after is not None and not after.has_limit:
@@ -141,7 +143,7 @@ def _reported(name: str, runs: Sequence[Run]) -> list[ReportedValue]:
 def _why_unmeasured(before: ReportedValueBudget, reported: Sequence[ReportedValue]) -> str:
     if not reported:
         return "not reported this time"
-    units = {figure.unit for figure in reported}
+    units = {item.unit for item in reported}
     if len(units) > 1:
         return f"reported in different units ({', '.join(sorted(repr(unit) for unit in units))})"
     if before.has_limit and before.unit and before.unit not in units:

@@ -1,1 +1,6 @@
-"""The parts of the ``lecturecheck`` command: each knows its words, and gives the text that is to be printed."""
+"""
+The ``lecturecheck`` command: budgets, platforms and kept sessions without pytest.
+
+Each module is one subcommand: it declares its arguments and returns the lines to print. Start with
+:mod:`~pytest_lecturecheck.commands.main`.
+"""

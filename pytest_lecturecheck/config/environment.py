@@ -1,8 +1,8 @@
 """
-The variables that are set for kernels only: the settings' own, and named profiles. Pure.
+Environment variables that are set for kernels only: those of the settings, and named profiles. Pure.
 
-Later statements win: the built-in part of a profile, the settings' ``[env]``, the settings' part of the profile, and
-what follows from a lecture that is pinned to the CPU.
+Later sources win: the built-in part of a profile, ``[env]`` of the settings, the profile's table in the settings, and
+the variables of a lecture that is pinned to the CPU.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _LONGEST_VALUE: Final = 32_767
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRules:
     """
-    What the settings file says about variables.
+    Variables that the settings file states.
 
     Attributes:
         base: variables of every kernel.
-        profiles: further variables by profile; one of a built-in name adds to that.
+        profiles: further variables by profile; a table with a built-in name adds to the built-in profile.
     """
 
     base: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class EnvironmentRules:
 
     @property
     def profile_names(self) -> tuple[str, ...]:
-        """Give the names that may be chosen."""
+        """Return the names of all profiles."""
         return tuple(sorted({*BUILT_IN_PROFILES, *self.profiles}))
 
     def check_profile(self, name: str) -> None:
@@ -53,7 +53,7 @@ class EnvironmentRules:
         Refuse a profile that does not exist.
 
         Raises:
-            SettingsError: names the profiles that do.
+            SettingsError: the profile does not exist; the message names those that do.
         """
         if name not in self.profile_names:
             msg = f"environment profile {name!r} is not known; expected one of {', '.join(self.profile_names)}"
@@ -63,13 +63,13 @@ class EnvironmentRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentContext:
     """
-    Where kernels run, as far as a profile depends on it.
+    Facts about the machine and the session that profiles depend on.
 
     Attributes:
         kernel_count: kernels that the session may run at once.
         device_bytes: memory of the smallest GPU, or ``None`` without any.
         cache_folder: folder for compiled programs that is kept between runs.
-        inherited: names of the variables that kernels inherit; built-in profiles leave these alone.
+        inherited: names of the variables that kernels inherit; built-in profiles do not replace these.
     """
 
     kernel_count: int
@@ -79,16 +79,16 @@ class EnvironmentContext:
 
 
 def kernel_environment(
-    rules: EnvironmentRules, profile: str | None, gpu: GpuNeed | None, place: EnvironmentContext
+    rules: EnvironmentRules, profile: str | None, gpu: GpuNeed | None, context: EnvironmentContext
 ) -> dict[str, str]:
     """
-    Give the variables for a lecture's kernel, by name.
+    Return the variables for a lecture's kernel, by name.
 
     Args:
-        rules: what the settings say.
-        profile: the profile chosen, or ``None``.
+        rules: the variables of the settings.
+        profile: the chosen profile, or ``None``.
         gpu: what the lecture says about GPUs.
-        place: where kernels run.
+        context: facts about the machine and the session.
 
     Raises:
         SettingsError: the profile is not known.
@@ -97,7 +97,7 @@ def kernel_environment(
     if profile is not None:
         rules.check_profile(profile)
         if profile == JAX_CI:
-            found.update({name: text for name, text in _jax_ci(place).items() if name not in place.inherited})
+            found.update({name: text for name, text in _jax_ci(context).items() if name not in context.inherited})
     found.update(rules.base)
     found.update(rules.profiles.get(profile or "", {}))
     if gpu is GpuNeed.CPU:
@@ -105,27 +105,27 @@ def kernel_environment(
     return dict(sorted(found.items()))
 
 
-def _jax_ci(place: EnvironmentContext) -> dict[str, str]:
+def _jax_ci(context: EnvironmentContext) -> dict[str, str]:
     found = {"JAX_TRACEBACK_FILTERING": "off"}
-    if place.cache_folder:
-        found[CACHE_VARIABLE] = place.cache_folder
-    # Whoever lets JAX take memory as it needs it has no use for a fraction taken beforehand.
-    if place.device_bytes is not None and _PREALLOCATE_VARIABLE not in place.inherited:
-        fraction = memory_fraction(place.kernel_count, total_bytes=place.device_bytes)
+    if context.cache_folder:
+        found[CACHE_VARIABLE] = context.cache_folder
+    # Without preallocation, JAX ignores the fraction.
+    if context.device_bytes is not None and _PREALLOCATE_VARIABLE not in context.inherited:
+        fraction = memory_fraction(context.kernel_count, total_bytes=context.device_bytes)
         if fraction > 0:
             found[_FRACTION_VARIABLE] = f"{fraction:.2f}"
         else:
-            # So many kernels at once leave no share worth naming.
+            # With this many kernels a share would be too small to preallocate.
             found[_PREALLOCATE_VARIABLE] = "false"
     return found
 
 
 def parse_environment(table: object) -> dict[str, str]:
     """
-    Check a table of variables as a settings file holds it; numbers and booleans become text (``false``).
+    Check a table of variables from a settings file; numbers and booleans become text (``false``).
 
     Raises:
-        SettingsError: not a table, a name that no variable can have, one of our own, or a value of another kind.
+        SettingsError: not a table, an impossible or reserved name, or a value of another type.
     """
     if not isinstance(table, Mapping):
         msg = f'{table!r} is not a table of variables; expected for example {{ JAX_PLATFORMS = "cpu" }}'
@@ -135,10 +135,10 @@ def parse_environment(table: object) -> dict[str, str]:
 
 def parse_profiles(table: object) -> dict[str, dict[str, str]]:
     """
-    Check the table of profiles: name to table of variables.
+    Check the table of profiles, which maps each name to a table of variables.
 
     Raises:
-        SettingsError: as :func:`parse_environment`, with the profile's name; or a name that cannot be used.
+        SettingsError: as :func:`parse_environment`, with the profile's name; or a profile name that cannot be used.
     """
     if not isinstance(table, Mapping):
         msg = f"{table!r} is not a table of profiles"
@@ -161,7 +161,7 @@ def _checked_name(name: str) -> str:
         msg = f"variable name {name!r} cannot be used; expected letters, digits and _, not beginning with a digit"
         raise SettingsError(msg)
     if name.upper().startswith(_OWN_PREFIX):
-        msg = f"variable {name!r} is one of lecturecheck's own and cannot be set"
+        msg = f"variable {name!r} is reserved for lecturecheck and cannot be set"
         raise SettingsError(msg)
     return name
 

@@ -1,7 +1,7 @@
 """
-What a batch scheduler is asked for: the settings of ``[slurm]``, the memory of a lecture's step, commands to submit.
+Resource requests for Slurm: the settings of ``[slurm]``, the memory of a job step, and commands that submit jobs.
 
-Pure. Nothing here goes through a shell of this package; commands for people are quoted with :mod:`shlex`.
+Pure. This package runs nothing here through a shell; commands for people are quoted with :mod:`shlex`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, GpuNeed, RunSettin
 from pytest_lecturecheck.units import MIB, parse_size
 
 LEAST_STEP_BYTES: Final = 256 * MIB
-"""A bare kernel needs about 60 MiB, and what starts it some more."""
+"""A bare kernel needs about 60 MiB, and the process that starts it some more."""
 ASSUMED_STEP_BYTES: Final = 2048 * MIB
-"""For an unknown lecture, where neither the settings nor the allocation say anything."""
+"""For an unknown lecture, where neither the settings nor the allocation state a size."""
 SESSION_BYTES: Final = 256 * MIB
-"""What pytest itself takes in a job of its own."""
+"""Memory of pytest itself in a job of its own."""
 _MARGIN_FRACTION: Final = 0.10
 _MARGIN_BYTES: Final = 64 * MIB
 _NEEDS_GPU: Final = frozenset({GpuNeed.REQUIRED, GpuNeed.NARRATIVE})
@@ -47,13 +47,13 @@ class SlurmSettings:
 
     Attributes:
         partition: for ``sbatch`` and ``salloc``; steps run in the partition of their allocation.
-        account: the same.
+        account: for ``sbatch`` and ``salloc``.
         time: time limit of a step, and of a job, as Slurm writes it (``"30"``, ``"1:00:00"``, ``"1-12"``).
         gres: generic resources of lectures that need a GPU (``"gpu:1"``).
-        mem_default_bytes: memory of a lecture of which nothing is known.
+        mem_default_bytes: memory of a lecture without a budget.
         cpus: cores of a step.
-        extra: further options of ``srun``, as they are.
-        sbatch_extra: further options of ``sbatch``, as they are.
+        extra: further options of ``srun``, passed on unchanged.
+        sbatch_extra: further options of ``sbatch``, passed on unchanged.
     """
 
     partition: str | None = None
@@ -66,7 +66,7 @@ class SlurmSettings:
     sbatch_extra: tuple[str, ...] = ()
 
     def gres_of(self, gpu: GpuNeed | None) -> str | None:
-        """Give the generic resources for a lecture by what it says about GPUs."""
+        """Return the generic resources for a lecture, which depend on what it says about GPUs."""
         return self.gres if gpu in _NEEDS_GPU else None
 
 
@@ -75,7 +75,7 @@ def parse_slurm(value: object) -> SlurmSettings:
     Read the table ``[slurm]``.
 
     Raises:
-        SettingsError: it is no table, a key is unknown, or a value cannot be used; the key is named.
+        SettingsError: not a table, an unknown key, or a value that cannot be used; the message names the key.
     """
     if not isinstance(value, Mapping):
         msg = f"{value!r} is not a table"
@@ -132,7 +132,7 @@ def _read_flags(value: object) -> tuple[str, ...]:
 
 
 def _read_flag(value: object) -> str:
-    # A value of its own word would be taken for the program to run.
+    # srun would take a value in a word of its own for the program to run.
     if not isinstance(value, str) or re.fullmatch(r"--?[A-Za-z][^\x00-\x1f\x7f]*", value) is None:
         msg = f"{value!r} is not an option with its value in one word, such as '--nodelist=n1'"
         raise SettingsError(msg)
@@ -157,12 +157,12 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
 
 def step_memory_bytes(budget: LectureBudget | None, settings: RunSettings) -> int | None:
     """
-    Give the memory that a lecture's step asks for.
+    Return the memory that the job step of a lecture asks for, or ``None`` for an unknown lecture.
 
-    A cap that someone chose is the limit as it is. Else the lecture's budget or, without one, what a README declares,
-    with a margin of 10 % (at least 64 MiB): a lecture somewhat over its budget is to be told by how much, not killed,
-    and Slurm also counts what no footprint holds. ``None`` for an unknown lecture. Never less than
-    :data:`LEAST_STEP_BYTES`.
+    A memory cap that somebody chose is requested as it is. Otherwise the request is the lecture's budget or, without
+    one, the memory that a README declares, plus 10 % (at least 64 MiB). The margin lets a lecture that is slightly over
+    its budget end with a verdict instead of being killed, and Slurm also counts memory that is in no footprint. The
+    result is never less than :data:`LEAST_STEP_BYTES`.
     """
     cap = settings.memory_cap_bytes
     if cap is not None and cap != AUTOMATIC_CAP and math.isfinite(cap):
@@ -175,12 +175,12 @@ def step_memory_bytes(budget: LectureBudget | None, settings: RunSettings) -> in
 
 
 def mebibytes(size_bytes: int) -> int:
-    """Give a size in the unit of Slurm's ``--mem``, rounded up."""
+    """Return a size in MiB, the unit of Slurm's ``--mem``, rounded up."""
     return -(-size_bytes // MIB)
 
 
 def job_name(lecture: str) -> str:
-    """Give a lecture's name as Slurm and its tools can show it: letters, digits, ``.``, ``_`` and ``-``."""
+    """Return a lecture's name in characters that Slurm can show: letters, digits, ``.``, ``_`` and ``-``."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(lecture).name).lstrip("-._")[:_NAME_CHARS]
     return safe or "lecture"
 
@@ -195,18 +195,18 @@ def sbatch_line(
     settings: SlurmSettings,
 ) -> str:
     """
-    Give the line that submits one lecture as a job of its own, for people to look at and to run.
+    Return the command line that submits one lecture as a job of its own, for people to review and run.
 
     Args:
         lecture: the lecture's name.
-        command: what the job runs.
-        folder: where it runs.
-        memory_bytes: memory of the lecture; what pytest itself takes is added.
+        command: the command that the job runs.
+        folder: the folder that it runs in.
+        memory_bytes: memory of the lecture; the memory of pytest itself is added.
         gpu: what the lecture says about GPUs.
         settings: the settings of Slurm.
 
     Raises:
-        SettingsError: a name holds control characters, so that no single line can say it.
+        SettingsError: a name contains control characters, which a single line cannot hold.
     """
     gres = settings.gres_of(gpu)
     options = [
@@ -222,6 +222,6 @@ def sbatch_line(
     ]
     line = shlex.join(["sbatch", *options, f"--wrap={shlex.join(command)}"])
     if any(unicodedata.category(char).startswith("C") for char in line):
-        msg = f"{lecture!r}: the name holds control characters, and no line of a shell can say it; rename the file"
+        msg = f"{lecture!r}: the name contains control characters, which a shell command cannot hold; rename the file"
         raise SettingsError(msg)
     return line

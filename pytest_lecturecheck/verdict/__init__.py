@@ -1,4 +1,9 @@
-"""Judge a run: against its budget, against what a README declares, and by how it ended. Pure."""
+"""
+Verdicts: compare a run with its budget and with what a README declares, and judge how it ended. Pure.
+
+In come a run, its budget and the policy of the session. Out goes one ``Verdict``. ``session_diff`` compares whole
+sessions. Start with :func:`~pytest_lecturecheck.verdict.judging.judge`.
+"""
 
 from pytest_lecturecheck.verdict.judging import SHARED_MACHINE, judge, judge_profiled
 from pytest_lecturecheck.verdict.package import PackageComparison, compare_package

@@ -1,4 +1,4 @@
-"""What the end of each kernel adds to the verdict of a cohort. Pure."""
+"""Verdicts of cohorts: how the end of each kernel adds to the verdict of the whole. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDED: Final = {
 
 
 def judge_members(verdict: Verdict, run: Run) -> Verdict:
-    """Say in a cohort's verdict how many of its kernels ended badly, and how those did that are not in its headline."""
+    """Add to a cohort's verdict how many of its kernels failed, and how the others ended."""
     bad = [member for member in run.members if member.outcome is not Outcome.COMPLETED]
     if not bad:
         return verdict
@@ -49,12 +49,12 @@ def _other_ends(run: Run, speaker: Run) -> Iterator[str]:
 
 
 def end_text(run: Run) -> str:
-    """Say in a word or two how a kernel ended (``aborted``)."""
+    """Return how a kernel ended in a word or two (``aborted``)."""
     if run.outcome is Outcome.DIED and run.evidence is not None and run.evidence.exit.signal == _SIGABRT:
         return "aborted"
     return _ENDED.get(run.outcome, run.outcome.value)
 
 
 def cause_of(run: Run) -> Cause | None:
-    """Diagnose a kernel's bad end."""
+    """Diagnose the failure of a kernel."""
     return diagnose(run.evidence) if run.evidence is not None else None

@@ -1,9 +1,9 @@
 """
-Hold one metric against one limit.
+Comparison of one metric with one limit.
 
-Limits are inclusive. A figure above its limit is over, a lower bound too: the truth is higher still. A figure whose
-upper end lies within the limit is within. Between the two nothing is claimed: the comparison is ``not measured`` and
-says why.
+Limits are inclusive. A measurement above its limit is ``over``, even a lower bound, because the true value is higher
+still. A measurement whose upper end is at most the limit is ``within``. In between, the comparison is ``not measured``
+and gives the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WIDE_FRACTION: Final = 0.8
 
 
 def compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:
-    """Hold a run against what a README declares."""
+    """Compare a run with the memory and the time that a README declares."""
     declared = ((Metric.PEAK_FOOTPRINT, policy.declared_memory_bytes), (Metric.WALL, policy.declared_time_seconds))
     for metric, limit in declared:
         if limit is not None:
@@ -51,7 +51,7 @@ def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:
         shown_upper, shown_limit = metric.format_values_apart(upper, limit)
         kind = VerdictKind.NOT_MEASURED
         bounds = f"between {shown} and {shown_upper} ({how})"
-        message = f"{bounds}, declared {shown_limit}{written}: whether it fits cannot be told"
+        message = f"{bounds}, declared {shown_limit}{written}: it may or may not fit"
     else:
         kind = VerdictKind.FITS
         at_least = "at least " if upper is None else ""
@@ -61,13 +61,13 @@ def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:
 
 
 def _as_written(metric: Metric, limit: float) -> str:
-    """Give a declared size in the units that it was most likely written in."""
+    """Return a declared size in the unit that it was most likely written in."""
     written = format_si(limit) if metric.unit is Unit.BYTES else ""
     return f" ({written})" if written else ""
 
 
 def compare_budget(run: Run, budget: LectureBudget, policy: Policy) -> Iterator[Comparison]:
-    """Hold a run against every limit of its budget that holds on this machine."""
+    """Compare a run with every limit of its budget that applies to this machine."""
     for metric_budget in budget.metrics.values():
         if metric_budget.limit is not None and is_comparable(run, budget, metric_budget):
             found = _compare_one(run, metric_budget, metric_budget.limit, policy.tolerance)
@@ -75,7 +75,7 @@ def compare_budget(run: Run, budget: LectureBudget, policy: Policy) -> Iterator[
 
 
 def _excuse(found: Comparison, run: Run, budget: LectureBudget, tolerance: Tolerance) -> Comparison:
-    """Take back that a wall time is over its limit where the lecture computed as little as ever and lacked a core."""
+    """Turn ``over`` into ``not measured`` for a wall time if the lecture lacked a core and used no more CPU time."""
     cpu, then = run.measured(Metric.CPU), budget.metrics.get(Metric.CPU)
     if found.kind is not VerdictKind.OVER or found.metric is not Metric.WALL or cpu is None or then is None:
         return found
@@ -92,7 +92,7 @@ def _excuse(found: Comparison, run: Run, budget: LectureBudget, tolerance: Toler
     wall = found.measured.value if found.measured is not None else 0.0
     shown, shown_limit = Metric.WALL.format_values_apart(wall, found.limit or 0.0)
     message = (
-        f"wall time {shown}, limit {shown_limit}: not held against it, because other processes had the cores (load "
+        f"wall time {shown}, limit {shown_limit}: not compared, because other processes used the cores (load "
         f"average {run.conditions.load_average:.1f} on {run.machine.core_count} cores) and the lecture's own CPU time, "
         f"{Metric.CPU.format_value(cpu.value)}, is as recorded"
     )
@@ -101,9 +101,9 @@ def _excuse(found: Comparison, run: Run, budget: LectureBudget, tolerance: Toler
 
 def is_comparable(run: Run, budget: LectureBudget, metric_budget: MetricBudget) -> bool:
     """
-    Tell whether a limit holds for this run.
+    Return True if a limit applies to this run.
 
-    Times that were recorded hold on the same class of machine only, and for a run that had it to itself.
+    Recorded times apply only to the same class of machine, and only to runs that did not share it.
     """
     if metric_budget.metric.unit is not Unit.SECONDS or metric_budget.hand_set:
         return True
@@ -122,8 +122,8 @@ def _compare_one(run: Run, budget: MetricBudget, limit: float, tolerance: Tolera
     if metric is Metric.GPU_USED and run.has_reservation:
         message = (
             f"{metric.label} {measured.text} is reserved by preallocation and says nothing about need, limit "
-            f"{metric.format_value(limit)}; set XLA_PYTHON_CLIENT_PREALLOCATE=false, or hold {Metric.GPU_LIVE.label} "
-            "to a limit"
+            f"{metric.format_value(limit)}; set XLA_PYTHON_CLIENT_PREALLOCATE=false, or limit {Metric.GPU_LIVE.label} "
+            "instead"
         )
         return Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=measured, message=message)
     cell = run.heaviest_cell(metric)
@@ -136,14 +136,14 @@ def _compare_one(run: Run, budget: MetricBudget, limit: float, tolerance: Tolera
 
 
 def _usable(run: Run, metric: Metric) -> Measurement | None:
-    """Give the measurement, unless it is none: NaN compares as false with every limit."""
+    """Return the measurement if it is finite: NaN compares as false with every limit."""
     measured = run.measured(metric)
     return measured if measured is not None and math.isfinite(measured.value) else None
 
 
 def _not_measured(run: Run, metric: Metric, limit: float, limit_text: str) -> Comparison:
     reading = run.reading(metric)
-    reason = reading.reason if isinstance(reading, Unavailable) else f"the figure was {reading.value}"
+    reason = reading.reason if isinstance(reading, Unavailable) else f"the value was {reading.value}"
     message = f"{metric.label} not measured ({reason}), {limit_text}"
     return Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=None, message=message)
 
@@ -158,12 +158,12 @@ def _over_text(measured: Measurement, limit: float) -> str:
 
 
 def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance: Tolerance) -> tuple[VerdictKind, str]:
-    """Say what a figure at or below its limit is worth."""
+    """Return verdict and message for a value at or below its limit."""
     metric, upper = measured.metric, measured.upper_bound
     shown, shown_limit = metric.format_values_apart(measured.value, limit)
     is_weaker = upper is None and budget.method in {Method.EXACT, Method.BRACKET, Method.AGENT}
-    # A helper process of milliseconds (a font cache, `!date`) makes a figure a lower bound without changing it. Where
-    # most of what was recorded is gone from sight, though, it may have moved to where it is not seen.
+    # A helper process of milliseconds (a font cache, `!date`) makes a value a lower bound without changing it. If most
+    # of the recorded value is missing, though, the memory may have moved to a process that is not observed.
     if is_weaker and measured.value < _IN_SIGHT_FRACTION * min(budget.seen, default=0.0):
         return VerdictKind.NOT_MEASURED, (
             f"{metric.label} at least {shown}, limit {shown_limit}: only a lower bound now "
@@ -173,7 +173,7 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
     if upper is not None and upper > limit:
         shown_upper, shown_limit = metric.format_values_apart(upper, limit)
         return VerdictKind.NOT_MEASURED, (
-            f"{metric.label} between {shown} and {shown_upper}, limit {shown_limit}: whether it is over cannot be told"
+            f"{metric.label} between {shown} and {shown_upper}, limit {shown_limit}: it may or may not be over"
         )
     highest = measured.value if upper is None else upper
     far_under = metric.is_memory and limit > _FAR_UNDER * tolerance.limit_for(metric, [highest])
@@ -181,7 +181,7 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
         cure = "lower the limit that was set by hand" if budget.hand_set else "record it again"
         return VerdictKind.IMPROVED, (
             f"{metric.label} {_wide_text(measured) or shown} is far under its limit {shown_limit}, "
-            f"which is {_times(limit, highest)} too large: {cure}"
+            f"which is {_times(limit, highest)} too high: {cure}"
         )
     at_least = "at least " if upper is None else ""
     method = f" (a lower bound now, {budget.method} when recorded)" if is_weaker else ""
@@ -189,7 +189,7 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
 
 
 def _wide_text(measured: Measurement) -> str:
-    """Print both ends of a figure whose lower end alone would say too little; else an empty string."""
+    """Return both ends of a wide bracket, or an empty string for any other measurement."""
     upper = measured.upper_bound
     if upper is None or measured.value >= _WIDE_FRACTION * upper:
         return ""
@@ -204,7 +204,7 @@ def _times(limit: float, value: float) -> str:
 
 
 def _where(metric: Metric, measured: Measurement, cell: CellRun | None) -> str:
-    """Name the cell: the one that holds a peak, or the one that has most of a sum."""
+    """Return the cell with the peak, or the cell with the largest part of a sum."""
     if cell is None:
         return ""
     line = f", line {cell.line}" if cell.line is not None else ""
@@ -229,7 +229,7 @@ def _seen_text(budget: MetricBudget) -> str:
 
 
 def _rss_aside(run: Run, metric: Metric) -> str:
-    """Give the figure by RSS where it says something else."""
+    """Return the peak RSS if it differs from the footprint."""
     rss, footprint = run.measured(Metric.PEAK_RSS), run.measured(Metric.PEAK_FOOTPRINT)
     if metric is not Metric.PEAK_FOOTPRINT or rss is None or footprint is None:
         return ""

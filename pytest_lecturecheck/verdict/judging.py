@@ -1,4 +1,4 @@
-"""From a run, its budget and the session's policy to one verdict."""
+"""The verdict of a run, from the run, its budget and the policy of the session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.comparison import compare_budget, compare_declared, is_comparable
-from pytest_lecturecheck.verdict.reported_values import compare_figures
+from pytest_lecturecheck.verdict.reported_values import compare_reported_values
 from pytest_lecturecheck.verdict.values import (
     FAILING,
     Comparison,
@@ -51,9 +51,9 @@ def judge(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     """
     Judge one run.
 
-    A run that ended badly says so, whatever its figures are; exceeded limits stand in its notes. A completed run takes
-    the most severe of its comparisons. ``strict`` turns "no budget", "not measured" and strict findings into failures;
-    a declared figure that was checked takes the place of a budget.
+    The verdict of a failed run is its failure; limits that it exceeded are notes. A completed run gets the most severe
+    of its comparisons. ``strict`` turns "no budget", "not measured" and strict findings into failures. A declared value
+    that was checked takes the place of a budget.
     """
     if run.outcome is Outcome.COMPLETED:
         verdict = _judge_completed(run, budget, policy)
@@ -63,19 +63,20 @@ def judge(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
 
 
 def judge_profiled(run: Run) -> Verdict:
-    """Judge a run in which cells were traced: a bad end is one, and its times and memory are held against nothing."""
+    """Judge a run in which cells were traced: it can fail, but its times and memory are not compared."""
     verdict = judge(run, None, Policy())
     if verdict.kind is not VerdictKind.NO_BUDGET:
         return verdict
-    # A cell that was to be traced and was not has a finding that says why.
-    words = "cells were traced" if any(cell.profile is not None for cell in run.cells) else "cells were to be traced"
-    headline = f"{words}, which takes time and memory: not held against its limits"
+    # A finding names each cell that should have been traced and was not.
+    is_traced = any(cell.profile is not None for cell in run.cells)
+    text = "cells were traced" if is_traced else "cells should have been traced"
+    headline = f"{text}, which takes time and memory: not compared with its limits"
     return replace(verdict, kind=VerdictKind.PROFILED, failed=False, headline=headline)
 
 
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
-    figures = tuple(compare_figures(run, budget)) if budget is not None else ()
+    figures = tuple(compare_reported_values(run, budget)) if budget is not None else ()
     compared: tuple[Comparison | ReportedValueComparison, ...] = (*comparisons, *figures)
     kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in compared)), None)
     notes = [item.exact_text for item in comparisons if item.kind.exceeds_limit and item.exact_text]
@@ -85,7 +86,7 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
     else:
         shown = tuple(word for word in _SEVERITY if word.exceeds_limit) if kind.exceeds_limit else (kind,)
         headline = "; ".join(item.message for wanted in shown for item in compared if item.kind is wanted)
-        # What is declared takes the place of a budget; that there are some elsewhere is news all the same.
+        # A declared value takes the place of a budget, but budgets of other platforms are still worth a note.
         if budget is None and policy.known_platforms:
             notes.append(_no_budget_text(run, policy))
     return Verdict(
@@ -102,7 +103,7 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
     kind = _BY_OUTCOME[run.outcome]
     cause = diagnose(run.evidence) if run.evidence is not None else None
     headline = cause.headline if cause is not None else run.outcome.value
-    # Where nothing was observed, the runner's own words say more than the diagnosis.
+    # If nothing was observed, the reason that the runner gives is better than the diagnosis.
     if run.reason and (cause is None or cause.kind in _SAYS_LITTLE):
         headline = run.reason
     exceeded: tuple[Comparison, ...] = ()
@@ -110,7 +111,7 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
     if run.outcome in _MEASURED_BAD_ENDS:
         exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind.exceeds_limit)
         if budget is not None:
-            figures = tuple(item for item in compare_figures(run, budget) if item.kind.exceeds_limit)
+            figures = tuple(item for item in compare_reported_values(run, budget) if item.kind.exceeds_limit)
     messages = [*(item.message for item in exceeded), *(item.message for item in figures)]
     notes = tuple(f"before it ended: {message}" for message in messages)
     return Verdict(
@@ -130,7 +131,7 @@ def _compare_all(run: Run, budget: LectureBudget | None, policy: Policy) -> tupl
 
 
 def _apply_strict(verdict: Verdict, run: Run) -> Verdict:
-    """Fail what strict fails; strict findings are the headline where nothing else fails, and notes elsewhere."""
+    """Apply ``strict``: strict findings are the headline if nothing else fails, and notes otherwise."""
     if verdict.kind is VerdictKind.SKIPPED:
         return verdict
     found = [_finding_text(item) for item in run.findings if item.fails_when_strict]
@@ -147,21 +148,21 @@ def _finding_text(finding: Finding) -> str:
 
 
 def _nothing_compared(run: Run, budget: LectureBudget | None, policy: Policy) -> tuple[VerdictKind, str]:
-    """Say why no limit was held against the run: there is none, or none that holds here."""
+    """Return verdict and headline of a run that was compared with no limit."""
     if budget is None:
         return VerdictKind.NO_BUDGET, _no_budget_text(run, policy)
     if all(item.limit is None for item in budget.metrics.values()):
-        return VerdictKind.NO_BUDGET, f"no limit set for {run.platform}, only figures seen"
+        return VerdictKind.NO_BUDGET, f"no limit set for {run.platform}, only recorded values"
     return VerdictKind.NOT_MEASURED, "nothing compared: the only limits are times of another class of machine"
 
 
 SHARED_MACHINE: Final = "shared machine: time not compared, because other lectures ran beside it"
-"""What a note begins with that names them."""
+"""Start of the note that names them."""
 _NAMED_COMPANIONS: Final = 3
 
 
 def company_text(company: Sequence[str]) -> str:
-    """Name the lectures that ran beside one, the first few of them."""
+    """Return the names of the lectures that ran at the same time, the first few of them."""
     named, more = company[:_NAMED_COMPANIONS], len(company) - _NAMED_COMPANIONS
     return f"{', '.join(named)} and {more} more" if more > 0 else ", ".join(named)
 

@@ -1,4 +1,4 @@
-"""Sessions as they are kept for later: runs with their verdicts, when they ended, and on which platform."""
+"""Kept sessions: runs with their verdicts, the time when they ended, and the platform."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class KeptRun:
     Attributes:
         run: the run.
         verdict: its verdict.
-        seconds: time that the item took.
-        budget: the budget that was in force, or ``None``: there was none, or an older version kept the session.
+        seconds: duration of the item.
+        budget: the budget it was compared with, or ``None`` if there was none, or an older version kept the session.
     """
 
     run: Run
@@ -35,14 +35,14 @@ class KeptRun:
 
     @property
     def subject(self) -> Subject:
-        """Give lecture and variant."""
+        """Return lecture and variant."""
         return self.run.lecture, self.run.variant
 
     @property
     def speaks(self) -> bool:
-        """Tell whether its figures are those of a whole, untraced run made in that session."""
-        said_again = self.verdict.kind is VerdictKind.FAILED_BEFORE
-        return self.run.outcome is Outcome.COMPLETED and not self.run.is_profiled and not said_again
+        """Return True if its values are those of a complete, untraced run made in that session."""
+        is_remembered = self.verdict.kind is VerdictKind.FAILED_BEFORE
+        return self.run.outcome is Outcome.COMPLETED and not self.run.is_profiled and not is_remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ class KeptSession:
     One session.
 
     Attributes:
-        name: its name among those that are kept, or that of its file.
+        name: its name among the kept sessions, or the name of its file.
         platform: platform label.
         runs: its runs, in the order of their items.
-        ended: when it ended, or ``None`` where the file does not say.
+        ended: when it ended, or ``None`` if the file does not state it.
         mode: "check" or "record", or an empty string.
         version: version of this package that wrote it, or an empty string.
         commit: the commit that was checked out, or an empty string.
@@ -70,11 +70,11 @@ class KeptSession:
 
     @property
     def title(self) -> str:
-        """Name the session for people."""
+        """Return the name of the session with time and commit."""
         when = "" if self.ended is None else f" of {self.ended.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
         commit = f" at {self.commit[:_SHORT]}" if self.commit else ""
         return f"{self.name}{when}{commit}"
 
     def of(self, lecture: str) -> Iterator[KeptRun]:
-        """Give the runs of a lecture, of all its variants."""
+        """Return the runs of a lecture, in all variants."""
         return (kept for kept in self.runs if kept.run.lecture == lecture)

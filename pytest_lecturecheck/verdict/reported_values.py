@@ -1,4 +1,4 @@
-"""Hold the figures that a lecture reports against the limits that were set for them. Limits are inclusive."""
+"""Comparison of the values that a lecture reports with their limits. Limits are inclusive."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pytest_lecturecheck.verdict.values import ReportedValueComparison, VerdictK
 _MANY_TIMES: Final = 100
 
 
-def compare_figures(run: Run, budget: LectureBudget) -> Iterator[ReportedValueComparison]:
-    """Hold a run's figures against every limit of its budget; one that was not reported is ``not measured``."""
+def compare_reported_values(run: Run, budget: LectureBudget) -> Iterator[ReportedValueComparison]:
+    """Compare the values that a run reported with every limit of its budget; a missing one is ``not measured``."""
     reported = run.reported_values
     for name in sorted(budget.reported_values):
         figure_budget = budget.reported_values[name]
@@ -74,7 +74,7 @@ def _limits_text(budget: ReportedValueBudget) -> str:
 
 
 def _over_text(value: float, limit: float, unit: str) -> str:
-    """Say by how much a limit is exceeded; of distances that are orders of magnitude apart, how many times."""
+    """Return the excess over a limit; if the two are orders of magnitude apart, as a factor."""
     if limit > 0 and value >= _MANY_TIMES * limit:
         return f"{value / limit:.3g} times as much"
     difference = value - limit

@@ -1,4 +1,4 @@
-"""Two sides held against each other, lecture by lecture: two sessions, or a session and a budget file."""
+"""Comparison of two sides, lecture by lecture: two sessions, or a session and a budget file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession, Subje
 
 COMPARED: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE, Metric.COMPILE)
 _SLACK: Final = {Unit.BYTES: 16 * MIB, Unit.SECONDS: 1.0, Unit.COUNT: 0}
-"""A difference of no more is never held against anybody, whatever its ratio: 0.01 s may well become 0.03 s."""
+"""Smaller differences are ignored whatever their ratio: 0.01 s easily becomes 0.03 s."""
 _SAME_MEMORY_FRACTION: Final = 0.01
 _ABSENT: Final = "absent"
 
@@ -23,12 +23,12 @@ _ABSENT: Final = "absent"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideValue:
     """
-    The highest figure that a side has of a metric.
+    The highest value of a metric on one side.
 
     Attributes:
-        value: the figure.
-        method: how it was had, or ``None`` where that is not known.
-        is_shared: other lectures ran beside it, so that a time says little.
+        value: the value.
+        method: how it was measured, or ``None`` if that is unknown.
+        is_shared: other lectures ran at the same time, so that times are not comparable.
     """
 
     value: float
@@ -39,13 +39,13 @@ class SideValue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideLecture:
     """
-    What a side knows of one lecture x variant.
+    One lecture x variant on one side.
 
     Attributes:
-        figures: its figures by metric; empty where no run of it came to its end.
+        figures: its values by metric; empty if no run completed.
         word: how it ended ("within", "died"), or "recorded" in a budget file.
-        machine: where it was measured, or ``None``.
-        software: with what, or ``None``.
+        machine: the machine it was measured on, or ``None``.
+        software: the software it was measured with, or ``None``.
     """
 
     figures: Mapping[Metric, SideValue] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class SideLecture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two: its title for people, its platform, and its lectures."""
+    """One of the two sides: its title, its platform, and its lectures."""
 
     title: str
     platform: str
@@ -70,11 +70,11 @@ class Ratio:
 
     Attributes:
         metric: the quantity.
-        before: the first side's figure, or ``None``.
-        after: the second side's figure, or ``None``.
+        before: the value of the first side, or ``None``.
+        after: the value of the second side, or ``None``.
         reason: why the two are not compared, or an empty string.
-        counts: whether the ratio says something of the lecture: times of different machines do not, nor times in
-            company.
+        counts: whether the ratio describes the lecture. Times of different machines do not, nor do times of runs
+            that shared the machine.
     """
 
     metric: Metric
@@ -85,20 +85,20 @@ class Ratio:
 
     @property
     def value(self) -> float | None:
-        """Give after / before, or ``None`` where the two are not compared."""
+        """Return after / before, or ``None`` if the two are not compared."""
         if self.before is None or self.after is None or self.reason or self.before.value <= 0:
             return None
         return self.after.value / self.before.value
 
     def exceeds(self, most: float) -> bool:
-        """Tell whether it grew to more than ``most`` times what it was, by more than what differs by chance."""
+        """Return True if the value grew by more than the factor ``most`` and by more than the usual scatter."""
         if self.value is None or self.before is None or self.after is None or not self.counts:
             return False
         return self.value > most and self.after.value - self.before.value > _SLACK[self.metric.unit]
 
     @property
     def size(self) -> float:
-        """Give how much changed, in either direction; what differs by chance counts little."""
+        """Return the size of the change in either direction; differences within the usual scatter weigh little."""
         if self.value is None or self.before is None or self.after is None or self.value <= 0:
             return 0.0
         change = abs(math.log(self.value))
@@ -107,7 +107,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One lecture x variant on both sides; a side is ``None`` where it does not know the lecture."""
+    """One lecture x variant on both sides; a side without the lecture is ``None``."""
 
     subject: Subject
     before: SideLecture | None
@@ -116,13 +116,13 @@ class Pair:
 
     @property
     def size(self) -> float:
-        """Give the largest change of its figures."""
+        """Return the largest change of its values."""
         return max((ratio.size for ratio in self.ratios), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Something that differs underneath: "CPU", "numpy", with what each side had."""
+    """A difference of environment ("CPU", "numpy") with its value on each side."""
 
     name: str
     before: str
@@ -130,7 +130,7 @@ class Difference:
 
 
 def side_of_session(session: KeptSession, title: str) -> Side:
-    """Give a session as a side; of repeated runs the highest figures, as budgets hold them."""
+    """Return a session as a side, with the highest values of repeated runs, as in budgets."""
     by_subject: dict[Subject, list[KeptRun]] = {}
     for kept in session.runs:
         by_subject.setdefault(kept.subject, []).append(kept)
@@ -154,7 +154,7 @@ def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
 
 
 def side_of_budgets(budgets: PlatformBudgets, title: str) -> Side:
-    """Give a budget file as a side: the figures that were seen when it was recorded, not its limits."""
+    """Return a budget file as a side, with its recorded values rather than its limits."""
     lectures = {}
     for subject, budget in budgets.lectures.items():
         figures = {
@@ -188,7 +188,7 @@ def _ratio(metric: Metric, before: SideLecture, after: SideLecture) -> Ratio:
     first, second = before.figures.get(metric), after.figures.get(metric)
     reason = ""
     if first is not None and second is not None and first.method is not second.method:
-        # The machine's clock is the same clock; a lower bound and an exact figure are not the same quantity.
+        # A lower bound and an exact value are different quantities.
         reason = f"{_word(first.method)} and {_word(second.method)}"
     is_alone = not any(figure.is_shared for figure in (first, second) if figure is not None)
     counts = metric.unit is not Unit.SECONDS or (is_alone and _time_class(before) == _time_class(after))
@@ -205,9 +205,9 @@ def _time_class(side: SideLecture) -> object:
 
 def differences(before: Side, after: Side) -> tuple[Difference, ...]:
     """
-    Give what differs underneath: the platform, the machine, then versions, for the lectures that both sides know.
+    Return differences of platform, machine and versions, over the lectures that both sides have.
 
-    What is equal is not told; what was not known on one side is no difference.
+    A fact that is unknown on one side is no difference.
     """
     common = [subject for subject in before.lectures if subject in after.lectures]
     sides = [[side.lectures[subject] for subject in common] for side in (before, after)]
@@ -228,7 +228,7 @@ def _machine_rows(before: Iterable[SideLecture], after: Iterable[SideLecture]) -
 
 
 def _same_memory(first: set[int], second: set[int]) -> bool:
-    # Budget files keep four digits, and a machine's memory varies a little with what its firmware takes.
+    # Budget files keep four digits, and the memory of a machine varies slightly with its firmware.
     sizes = first | second
     return max(sizes) - min(sizes) <= _SAME_MEMORY_FRACTION * max(sizes)
 

@@ -1,4 +1,4 @@
-"""Verdicts as values: the words, what the session asks, and what an item says."""
+"""Verdict values: the kinds of verdict, the policy of a session, comparisons, and the verdict of a run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pytest_lecturecheck.units import format_bytes
 
 
 class VerdictKind(StrEnum):
-    """The words of the summary; one for each item."""
+    """The verdict as the summary shows it; one for each run."""
 
     WITHIN = "within"
     OVER = "over"
     UNDER = "under"
-    """A figure that the lecture reported is below the lowest value allowed."""
+    """A value that the lecture reported is below the lowest value allowed."""
     IMPROVED = "improved"
     NO_BUDGET = "no budget"
     NOT_MEASURED = "not measured"
@@ -34,7 +34,7 @@ class VerdictKind(StrEnum):
     FITS = "fits"
     RECORDED = "recorded"
     PROFILED = "profiled"
-    """Cells were traced: nothing was held against a limit."""
+    """Cells were traced, so nothing was compared with a limit."""
     NOTHING_TO_RUN = "nothing to run"
     SKIPPED = "skipped"
     STOPPED = "stopped"
@@ -58,20 +58,20 @@ FAILING: Final = frozenset(
         VerdictKind.STOPPED,
     }
 )
-"""The words that fail an item by themselves; ``strict`` adds to them."""
+"""Verdicts that fail an item by themselves; ``strict`` adds to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """
-    What the session asks of every lecture.
+    What a session requires of every lecture.
 
     Attributes:
         strict: no budget, an unavailable metric and strict findings are failures.
         declared_memory_bytes: memory that a README declares, or ``None``.
         declared_time_seconds: time that a README declares, or ``None``.
-        tolerance: rule for limits that would be derived now; says what "far under" means.
-        known_platforms: figures of the same lecture on other platforms, as context: label to peak footprint in bytes.
+        tolerance: rule for limits that would be derived now; it defines "far under".
+        known_platforms: peak footprint of the lecture on other platforms in bytes, by label, as context.
     """
 
     strict: bool = False
@@ -84,15 +84,15 @@ class Policy:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """
-    One metric held against one limit.
+    The comparison of one metric with one limit.
 
     Attributes:
         metric: the quantity.
         kind: ``within``, ``over``, ``improved``, ``not measured``, ``fits`` or ``not fitting``.
-        limit: the limit (inclusive), or ``None`` where there was nothing to compare with.
-        measured: the measurement, or ``None`` where there is none.
+        limit: the limit (inclusive), or ``None`` if there was nothing to compare with.
+        measured: the measurement, or ``None`` if there is none.
         message: one line for people.
-        cell: the cell that holds the peak (of times: the longest cell), where the metric has one.
+        cell: the cell with the peak (for times, the longest cell), if the metric has one.
     """
 
     metric: Metric
@@ -104,7 +104,7 @@ class Comparison:
 
     @property
     def exact_text(self) -> str:
-        """Print both figures of a size in whole bytes, or nothing for other units."""
+        """Return measurement and limit in whole bytes, or an empty string for other units."""
         if self.metric.unit is not Unit.BYTES or self.measured is None or self.limit is None:
             return ""
         measured, limit = format_bytes(self.measured.value), format_bytes(self.limit)
@@ -114,16 +114,16 @@ class Comparison:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedValueComparison:
     """
-    One figure that the lecture reported, held against its limits.
+    The comparison of one value that the lecture reported with its limits.
 
     Attributes:
-        name: the figure's name.
+        name: the name of the reported value.
         kind: ``within``, ``over``, ``under`` or ``not measured``.
         at_least: lowest value allowed (inclusive), or ``None``.
         limit: highest value allowed (inclusive), or ``None``.
-        figure: what was reported, or ``None`` where nothing was.
+        figure: the reported value, or ``None`` if there is none.
         message: one line for people.
-        cell: the cell that reported it.
+        cell: the cell that reported the value.
     """
 
     name: str
@@ -138,19 +138,19 @@ class ReportedValueComparison:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
-    What the item says.
+    The verdict of one run.
 
     Attributes:
-        kind: the word.
+        kind: the kind of verdict.
         failed: whether the pytest item fails.
-        headline: one line: the word's substance.
-        comparisons: every metric that was held against a limit; after a bad end only those that were exceeded.
-        reported_values: every reported value that was compared with a limit; after a bad end only the exceeded ones.
+        headline: the reason in one line.
+        comparisons: every metric that was compared with a limit; after a failed run only exceeded ones.
+        reported_values: every reported value that was compared with a limit; after a failed run only exceeded ones.
         notes: context for people, one line each.
-        cause: the diagnosis of a bad end, or ``None``.
-        source_extract: where a limit is exceeded, the beginning of the source of the cell that is named for it; of a
-            bad end the evidence has the source.
-        source_line_count: how many lines that cell has.
+        cause: the diagnosis of a failed run, or ``None``.
+        source_extract: if a limit is exceeded, the beginning of the source of the cell concerned; for a failed run,
+            the evidence has the source.
+        source_line_count: number of lines of that cell.
     """
 
     kind: VerdictKind
@@ -165,5 +165,5 @@ class Verdict:
 
     @property
     def compared(self) -> tuple[Comparison | ReportedValueComparison, ...]:
-        """Give everything that was held against a limit: metrics, then the lecture's own figures."""
+        """Return all comparisons: metrics, then the values that the lecture reported."""
         return (*self.comparisons, *self.reported_values)

@@ -25,7 +25,7 @@ def test_named_cells_are_traced_in_the_run_itself(own_project):
     (device,) = session.run("a.ipynb")["cells"][1]["profile"]["devices"]
     assert (device["device"], device["launch_count"]) == ("CPU", 1500)
     assert "Traced cells" in session.lines
-    assert "  profiled: cells were traced, which takes time and memory: not held against its limits" in session.lines
+    assert "  profiled: cells were traced, which takes time and memory: not compared with its limits" in session.lines
 
 
 def test_what_is_over_runs_once_more_with_a_trace(own_project):

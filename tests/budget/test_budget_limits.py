@@ -51,19 +51,19 @@ def test_a_limit_never_fails_the_runs_it_was_derived_from(metric, seen, toleranc
 
 
 def test_nothing_seen_gives_no_limit():
-    with pytest.raises(ValueError, match="no limit can be derived for peak_rss_bytes: no run was seen"):
+    with pytest.raises(ValueError, match="no limit can be derived for peak_rss_bytes: there are no recorded values"):
         DEFAULT.limit_for(Metric.PEAK_RSS, [])
 
 
 @pytest.mark.parametrize("figure", [math.nan, math.inf, -1])
 def test_figures_that_compare_as_false_are_refused_everywhere(figure):
-    message = f"wall_seconds = {figure!r} cannot be a figure or a limit: expected a finite number, at least 0"
+    message = f"wall_seconds = {figure!r} cannot be a value or a limit: expected a finite number, at least 0"
     for build in (
         lambda: MetricBudget(metric=Metric.WALL, limit=figure),
         lambda: MetricBudget(metric=Metric.WALL, seen=(1.0, figure)),
         lambda: DEFAULT.limit_for(Metric.WALL, [1.0, figure]),
     ):
-        with pytest.raises(ValueError, match="cannot be a figure") as caught:
+        with pytest.raises(ValueError, match="cannot be a value") as caught:
             build()
         assert str(caught.value) == message
 

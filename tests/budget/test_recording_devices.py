@@ -67,7 +67,7 @@ def test_a_reservation_is_not_held_against_a_limit_on_either_side():
         assert verdict.kind is VerdictKind.NOT_MEASURED
         assert verdict.headline == (
             "GPU memory used >= 11 GiB is reserved by preallocation and says nothing about need, limit "
-            f"{limit // GIB} GiB; set XLA_PYTHON_CLIENT_PREALLOCATE=false, or hold GPU memory live to a limit"
+            f"{limit // GIB} GiB; set XLA_PYTHON_CLIENT_PREALLOCATE=false, or limit GPU memory live instead"
         )
 
 

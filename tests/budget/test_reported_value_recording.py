@@ -106,8 +106,8 @@ def test_a_figure_that_is_reported_no_more_goes_unless_it_has_a_limit():
     entry, changes = recorded(run(), reported_values=[ReportedValueBudget(name="speedup", seen=(1.7,)), limited])
     assert entry.reported_values == {"distance": limited}
     assert texts(changes) == [
-        "a.md: distance: not reported this time, old figures and limits kept",
-        "a.md: speedup: reported no more, dropped",
+        "a.md: distance: not reported this time, recorded values and limits kept",
+        "a.md: speedup: no longer reported, dropped",
     ]
     assert judge(run(), entry, Policy()).kind is VerdictKind.NOT_MEASURED
 
@@ -117,7 +117,7 @@ def test_a_change_of_unit_does_not_slip_under_a_limit():
     entry, changes = recorded(run(speedup(170, "%")), reported_values=[limited])
     assert entry.reported_values == {"speedup": limited}
     problem = "reported in '%', while its limits are in 'x'"
-    assert texts(changes) == [f"a.md: speedup: {problem}, old figures and limits kept"]
+    assert texts(changes) == [f"a.md: speedup: {problem}, recorded values and limits kept"]
     free = replace(limited, at_least=None)
     entry, changes = recorded(run(speedup(170, "%")), reported_values=[free])
     assert (entry.reported_values["speedup"], changes) == (
@@ -132,7 +132,7 @@ def test_runs_that_disagree_about_the_unit_record_nothing():
     limited = ReportedValueBudget(name="speedup", at_least=1.5)
     entry, changes = recorded(run(speedup(1.7)), run(speedup(170, "%"), repeat=2), reported_values=[limited])
     assert entry.reported_values == {"speedup": limited}
-    assert texts(changes) == ["a.md: speedup: reported in different units ('%', 'x'), old figures and limits kept"]
+    assert texts(changes) == ["a.md: speedup: reported in different units ('%', 'x'), recorded values and limits kept"]
 
 
 def test_another_lecture_keeps_its_figures():

@@ -198,5 +198,5 @@ def test_a_name_that_no_line_can_say():
     with pytest.raises(SettingsError) as raised:
         sbatch_line("a\nb.md", command=["a\nb.md"], folder="/b", memory_bytes=GIB, gpu=None, settings=SlurmSettings())
     assert str(raised.value) == (
-        "'a\\nb.md': the name holds control characters, and no line of a shell can say it; rename the file"
+        "'a\\nb.md': the name contains control characters, which a shell command cannot hold; rename the file"
     )

@@ -107,7 +107,7 @@ def test_what_cannot_be_a_figure(given_figure):
 def test_limits_that_nothing_could_keep_are_refused():
     with pytest.raises(ValueError, match=r"^speedup: at_least = 2\.0 is above limit = 1\.5$"):
         ReportedValueBudget(name="speedup", at_least=2.0, limit=1.5)
-    expected = r"^speedup = inf cannot be a figure or a limit: expected a finite number$"
+    expected = r"^speedup = inf cannot be a value or a limit: expected a finite number$"
     for numbers in ({"at_least": math.inf}, {"limit": math.inf}, {"seen": (math.inf,)}):
         with pytest.raises(ValueError, match=expected):
             ReportedValueBudget(name="speedup", **numbers)

@@ -92,13 +92,15 @@ def test_a_second_run_that_ends_badly_is_a_finding():
 def test_a_traced_run_is_compared_with_nothing():
     verdict = judge_profiled(run_of(is_profiled=True, cells=(cell(1), cell(2, profile=PROFILE))))
     assert (verdict.kind, verdict.failed, verdict.comparisons) == (VerdictKind.PROFILED, False, ())
-    assert verdict.headline == "cells were traced, which takes time and memory: not held against its limits"
+    assert verdict.headline == "cells were traced, which takes time and memory: not compared with its limits"
 
 
 def test_a_run_without_traces_does_not_mention_them():
     verdict = judge_profiled(run_of(is_profiled=True))
     assert verdict.kind is VerdictKind.PROFILED
-    assert verdict.headline == "cells were to be traced, which takes time and memory: not held against its limits"
+    assert (
+        verdict.headline == "cells should have been traced, which takes time and memory: not compared with its limits"
+    )
 
 
 def test_a_traced_run_that_ends_badly_fails():

@@ -89,7 +89,7 @@ def faults_of(path, text):
         ),
         (
             'peak_footprint = { method = "exact" }',
-            "peak_footprint: neither a limit nor figures seen; expected at least one of them",
+            "peak_footprint: neither a limit nor recorded values; expected at least one of them",
         ),
         ("wall = 90", 'wall: found 90; expected text with a unit, for example "90 s"'),
         (
@@ -212,8 +212,8 @@ packages = ["numpy 2.1"]
         'line 8: rules.time_slack: found nan; expected text with a unit, for example "90 s"',
         "line 9: rules.speed: unknown key; expected one of memory_fraction, memory_slack, time_factor, time_slack",
         'line 11: lectures."a.md".wall: found 3; expected text with a unit, for example "90 s"',
-        'line 12: lectures."a.md".wall: this key is there twice (first in line 11); keep one',
-        'line 13: lectures."a.md": this table is there twice (first in line 10); keep one of them',
+        'line 12: lectures."a.md".wall: this key is defined twice (first in line 11); keep one',
+        'line 13: lectures."a.md": this table is defined twice (first in line 10); keep one of them',
         f'line 14: lectures."a.md".limits: unknown table; expected {known}',
         'line 16: lectures."b.md": expected a table of its own, [lectures."b.md"]',
         f"line 17: '[lectures.\"c.md\"' is not TOML ({bracket}); {NOT_TOML}",
@@ -227,7 +227,7 @@ packages = ["numpy 2.1"]
 
 def test_one_lecture_in_two_spellings_is_there_twice(path):
     text = 'schema = 1\n[lectures."\u00e9.md"]\nwall = "1 s"\n[lectures."e\u0301.md"]\nwall = "2 s"\n'
-    expected = 'line 4: lectures."\u00e9.md": this table is there twice (first in line 2); keep one of them'
+    expected = 'line 4: lectures."\u00e9.md": this table is defined twice (first in line 2); keep one of them'
     assert faults_of(path, text) == [expected]
 
 
@@ -298,7 +298,7 @@ def test_a_file_that_is_not_named_for_a_platform_is_refused(tmp_path):
         load_budgets(path)
     with pytest.raises(SettingsError) as reason:
         parse_platform_label("my machine")
-    assert str(caught.value) == f"{path}: the file is to be named for its platform: {reason.value}"
+    assert str(caught.value) == f"{path}: the file must be named after its platform: {reason.value}"
 
 
 def test_control_characters_of_a_file_do_not_reach_the_message(path):

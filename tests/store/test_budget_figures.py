@@ -148,8 +148,11 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
             "figures.x = { minimum = 1.5, limit = 2 }",
             "figures.x.minimum: unknown key; expected one of at_least, limit, seen, unit",
         ),
-        ("figures.x = { }", "figures.x: neither a limit nor figures seen; expected at_least, limit or seen"),
-        ('figures.x = { unit = "s" }', "figures.x: neither a limit nor figures seen; expected at_least, limit or seen"),
+        ("figures.x = { }", "figures.x: neither a limit nor recorded values; expected at_least, limit or seen"),
+        (
+            'figures.x = { unit = "s" }',
+            "figures.x: neither a limit nor recorded values; expected at_least, limit or seen",
+        ),
         (
             'figures.x = { limit = 1, unit = "\\u001B[31m" }',
             "figures.x.unit: found '\\x1b[31m'; expected a short text such as 's' or 'x'",
@@ -158,7 +161,7 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
         (
             "figures.Speed-Up = { limit = 1 }",
             (
-                "figures.Speed-Up: 'Speed-Up' is no name of a figure; expected lower-case letters, digits and "
+                "figures.Speed-Up: 'Speed-Up' cannot name a reported value; expected lower-case letters, digits and "
                 "underscores, a letter first, at most 41 characters"
             ),
         ),
@@ -182,7 +185,7 @@ def test_a_table_in_one_line_is_told_the_other_form(path):
 def test_twice_the_same_figure(path):
     write(path, "figures.x = { limit = 1 }\nfigures.x = { limit = 2 }\n")
     assert faults_of(path) == [
-        'line 5: lectures."a b.md".figures.x: this key is there twice (first in line 4); keep one'
+        'line 5: lectures."a b.md".figures.x: this key is defined twice (first in line 4); keep one'
     ]
 
 

@@ -377,7 +377,9 @@ def test_two_recordings_of_different_lectures_change_different_lines(path):
 def test_writing_needs_the_platforms_own_file(tmp_path):
     with pytest.raises(BudgetFileError) as caught:
         save_budgets(tmp_path / "darwin-arm64-cpu.toml", budgets(entry("a.md")))
-    expected = f"{tmp_path}/darwin-arm64-cpu.toml: budgets of {PLATFORM} do not belong here; expected {PLATFORM}.toml"
+    expected = (
+        f"{tmp_path}/darwin-arm64-cpu.toml: budgets of {PLATFORM} belong in another file; expected {PLATFORM}.toml"
+    )
     assert str(caught.value).replace(os.sep, "/") == expected.replace(os.sep, "/")
     assert list(tmp_path.iterdir()) == []
 

@@ -189,7 +189,7 @@ def test_documents_that_are_none(tmp_path, text, message):
         ({"lecture": "a.md", "recorded": "x"}, "budget.recorded: found 'x'; expected a day as ISO 8601 writes it"),
         (
             {"lecture": "a.md", "metrics": {"wall_seconds": {"metric": "wall_seconds", "limit": -1}}},
-            "budget.metrics.wall_seconds: wall_seconds = -1 cannot be a figure or a limit: expected a finite number",
+            "budget.metrics.wall_seconds: wall_seconds = -1 cannot be a value or a limit: expected a finite number",
         ),
         ({"lecture": "a.md", "run_count": 10**30}, "run 1: budget.run_count: found 1e+30; expected a finite number"),
     ],

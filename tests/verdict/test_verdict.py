@@ -158,7 +158,7 @@ def test_a_limit_far_too_large_is_told_and_does_not_fail(hand_set, cure):
     check(
         judge(run(figure(PEAK, 60 * MIB)), budget(limit(PEAK, 30_000 * MIB, hand_set=hand_set)), STRICT),
         VerdictKind.IMPROVED,
-        f"peak footprint 60 MiB is far under its limit 29.3 GiB, which is 500 times too large: {cure}",
+        f"peak footprint 60 MiB is far under its limit 29.3 GiB, which is 500 times too high: {cure}",
         failed=False,
     )
 
@@ -179,7 +179,7 @@ def test_far_under_begins_at_twice_what_would_be_derived_now():
         (
             figure(PEAK, 590 * MIB, Method.BRACKET, high=610 * MIB),
             VerdictKind.NOT_MEASURED,
-            "peak footprint between 590 MiB and 610 MiB, limit 600 MiB: whether it is over cannot be told",
+            "peak footprint between 590 MiB and 610 MiB, limit 600 MiB: it may or may not be over",
         ),
         (
             figure(PEAK, 590 * MIB, Method.BRACKET, high=600 * MIB),
@@ -195,7 +195,7 @@ def test_far_under_begins_at_twice_what_would_be_derived_now():
             figure(PEAK, 0, Method.BRACKET, high=40 * MIB),
             VerdictKind.IMPROVED,
             (
-                "peak footprint between 0 B and 40 MiB is far under its limit 600 MiB, which is 15 times too large: "
+                "peak footprint between 0 B and 40 MiB is far under its limit 600 MiB, which is 15 times too high: "
                 "record it again"
             ),
         ),
@@ -228,7 +228,7 @@ def test_far_under_begins_at_twice_what_would_be_derived_now():
         (
             figure(PEAK, math.nan),
             VerdictKind.NOT_MEASURED,
-            "peak footprint not measured (the figure was nan), limit 600 MiB",
+            "peak footprint not measured (the value was nan), limit 600 MiB",
         ),
     ],
 )
@@ -315,7 +315,7 @@ def test_without_any_budget_recording_is_advised():
     check(
         judge(run(figure(PEAK, MIB)), budget(limit(PEAK, None, seen=(5.0,))), DEFAULT),
         VerdictKind.NO_BUDGET,
-        "no limit set for linux-x86_64-cpu, only figures seen",
+        "no limit set for linux-x86_64-cpu, only recorded values",
         failed=False,
     )
 
@@ -377,7 +377,7 @@ def test_of_a_lower_bound_that_does_not_fit_at_least_that_is_needed(measured):
             VerdictKind.NOT_MEASURED,
             (
                 "between 240 MiB and 250 MiB (peak footprint, bracket, in code cell 2, line 12), "
-                "declared 244 MiB (256 MB): whether it fits cannot be told"
+                "declared 244 MiB (256 MB): it may or may not fit"
             ),
         ),
         (

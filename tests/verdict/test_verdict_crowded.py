@@ -38,7 +38,7 @@ def test_a_lecture_that_lacked_a_core_is_not_called_slow():
     verdict = judge(run(wall=30.0, cpu=4.5, load=9.8), BUDGET, Policy())
     assert (verdict.kind, verdict.failed) == (VerdictKind.NOT_MEASURED, False)
     assert verdict.headline == (
-        "wall time 30 s, limit 20 s: not held against it, because other processes had the cores (load average 9.8 on 2 "
+        "wall time 30 s, limit 20 s: not compared, because other processes used the cores (load average 9.8 on 2 "
         "cores) and the lecture's own CPU time, 4.5 s, is as recorded"
     )
     assert judge(run(wall=30.0, cpu=4.5, load=9.8), BUDGET, Policy(strict=True)).failed

@@ -192,7 +192,7 @@ class _Reader:
             line = block.header.line if block.header is not None else 1
             first = first_lines.setdefault(path, line)
             if block.header is not None and first != line:
-                self.add(line, path, f"this table is there twice (first in line {first}); keep one of them")
+                self.add(line, path, f"this table is defined twice (first in line {first}); keep one of them")
             values = self.read_pairs(block, path)
             if _is_grouping(path):
                 for key, (_, key_line) in values.items():
@@ -217,7 +217,7 @@ class _Reader:
                 _, first = values.setdefault(key_of(piece.path), (piece.value, piece.line))
                 if first != piece.line:
                     place = (*path, *piece.path)
-                    self.add(piece.line, place, f"this key is there twice (first in line {first}); keep one")
+                    self.add(piece.line, place, f"this key is defined twice (first in line {first}); keep one")
         return values
 
     def check_head(self, values: _Values, platform: str) -> None:
@@ -297,14 +297,14 @@ class _Reader:
         value, line = stated_at
         if NAME.fullmatch(name) is None:
             expected = "expected lower-case letters, digits and underscores, a letter first, at most 41 characters"
-            self.add(line, path, f"{show_value(name)} is no name of a figure; {expected}")
+            self.add(line, path, f"{show_value(name)} cannot name a reported value; {expected}")
             return None
         if not isinstance(value, dict):
             example = "for example { at_least = 1.5 } or { limit = 1e-12 }"
             self.add(line, path, f"found {show_value(value)}; expected a table, {example}")
             return None
         if not value.keys() & {"at_least", "limit"} and not value.get("seen"):
-            self.add(line, path, "neither a limit nor figures seen; expected at_least, limit or seen")
+            self.add(line, path, "neither a limit nor recorded values; expected at_least, limit or seen")
         stated = self.read_values(path, {key: (item, line) for key, item in value.items()}, FIGURE)
         try:
             return ReportedValueBudget(name=name, **stated)
@@ -333,7 +333,7 @@ class _Reader:
         value, line = stated_at
         stated = self.read_values(path, {key: (item, line) for key, item in value.items()}, metric_table(metric))
         if "limit" not in value and not value.get("seen"):
-            self.add(line, path, "neither a limit nor figures seen; expected at least one of them")
+            self.add(line, path, "neither a limit nor recorded values; expected at least one of them")
         limit, seen, by_hand = stated.get("limit"), stated.get("seen", ()), stated.get("by_hand", False)
         return MetricBudget(
             metric=metric,

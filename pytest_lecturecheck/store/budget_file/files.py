@@ -82,7 +82,7 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
     """
     platform = _platform_of(path)
     if platform != budgets.platform:
-        msg = f"{path}: budgets of {budgets.platform} do not belong here; expected {budgets.platform}.toml"
+        msg = f"{path}: budgets of {budgets.platform} belong in another file; expected {budgets.platform}.toml"
         raise BudgetFileError(msg)
     text = _read(path)
     # Only a session that records writes.
@@ -126,7 +126,7 @@ def _platform_of(path: Path) -> str:
     try:
         return parse_platform_label(path.stem)
     except SettingsError as error:
-        msg = f"{path}: the file is to be named for its platform: {error}"
+        msg = f"{path}: the file must be named after its platform: {error}"
         raise BudgetFileError(msg) from error
 
 
@@ -145,5 +145,5 @@ def _check_faithful(path: Path, text: str, budgets: PlatformBudgets) -> None:
     ]
     if lost or found.tolerance != wanted.tolerance:
         names = ", ".join(repr(lecture) for lecture, _ in lost) or "the rules"
-        msg = f"{path}: not written, because it would not read back as recorded: {names}"
+        msg = f"{path}: not written, because it would not read back unchanged: {names}"
         raise BudgetFileError(msg)

@@ -70,14 +70,14 @@ def test_an_earlier_process_is_not_ours():
         (
             3 * GIB,
             VerdictKind.NOT_MEASURED,
-            "GPU memory used between 0 B and 3.91 GiB, limit 3 GiB: whether it is over cannot be told",
+            "GPU memory used between 0 B and 3.91 GiB, limit 3 GiB: it may or may not be over",
         ),
         (5 * GIB, VerdictKind.WITHIN, "GPU memory used between 0 B and 3.91 GiB, limit 5 GiB"),
         (
             16 * GIB,
             VerdictKind.IMPROVED,
             (
-                "GPU memory used between 0 B and 3.91 GiB is far under its limit 16 GiB, which is 4.1 times too large: "
+                "GPU memory used between 0 B and 3.91 GiB is far under its limit 16 GiB, which is 4.1 times too high: "
                 "lower the limit that was set by hand"
             ),
         ),
