@@ -1,4 +1,4 @@
-"""What all commands over kept sessions have on their command lines. Printing help loads no more of them than this."""
+"""Arguments that the commands over kept sessions share. Printing help loads nothing else of these commands."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _WIDTH: Final = 100
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
-    """Let the folder be named where pytest was called."""
+    """Add the option that names pytest's rootdir."""
     parser.add_argument(
         "--root",
         type=Path,
         metavar="DIR",
-        help="pytest's rootdir, which holds .lecturecheck (default: this folder, or the nearest one above that has it)",
+        help="pytest's rootdir, which contains .lecturecheck (default: here, or the nearest parent that has one)",
     )
 
 
 def width() -> int:
-    """Give the columns that there are."""
+    """Return the width of the terminal in columns."""
     return shutil.get_terminal_size((_WIDTH, 0)).columns

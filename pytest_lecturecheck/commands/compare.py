@@ -10,28 +10,28 @@ from pytest_lecturecheck.commands.arguments import add_root, width
 
 HELP: Final = "compare two sessions, two platforms, or a session with a budget file"
 DESCRIPTION: Final = """\
-Hold two sides against each other, lecture by lecture: what changed most comes first, then what differs underneath (OS,
-processor, cores, memory, huge pages, BLAS, versions).
+Compare two sides, lecture by lecture. The largest changes come first, then differences of environment: OS, processor,
+cores, memory, huge pages, BLAS, versions.
 
   lecturecheck compare last~1 last                       the last two sessions
-  lecturecheck compare 0f3c2a1 last                      what a commit changed, where a session at it is kept
+  lecturecheck compare 0f3c2a1 last                      what a commit changed, if a session at it is kept
   lecturecheck compare main.json branch.json             two commits, each with its --lecture-report file
   lecturecheck compare linux-x86_64-cpu darwin-arm64-cpu two platforms, by their budget files
-  lecturecheck compare linux-x86_64-cpu last             the last session against what was recorded
-  lecturecheck compare last~1 last --fail-over 1.2       fail where a figure grew to more than 1.2 times what it was
+  lecturecheck compare linux-x86_64-cpu last             the last session and the recorded values
+  lecturecheck compare last~1 last --fail-over 1.2       fail if a value grew by more than a factor of 1.2
 
 A side is a kept session (last, last~1, a commit, part of its name), a .json file of --lecture-report, a .toml budget
-file, or the label of a platform that has one. Figures that were had by different methods (an exact peak and a sampled
-one) are not held against each other. With --fail-over, differences of up to 16 MiB or 1 s do not count, nor do times of
-different classes of machine. Exit status: 0; 1 where --fail-over found something; 2 where a side cannot be read."""
+file, or the label of a platform that has one. Values that were measured by different methods (an exact peak and a
+sampled one) are not compared. With --fail-over, differences of up to 16 MiB or 1 s are ignored, and so are times of
+different classes of machine. Exit status: 0; 1 if --fail-over found something; 2 if a side cannot be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
-    parser.add_argument("before", metavar="A", help="the side before")
-    parser.add_argument("after", metavar="B", help="the side after")
+    """Add the arguments of the command."""
+    parser.add_argument("before", metavar="A", help="the first side")
+    parser.add_argument("after", metavar="B", help="the second side")
     parser.add_argument(
-        "--fail-over", type=_factor, metavar="FACTOR", help="exit with 1 where a figure grew to more than this factor"
+        "--fail-over", type=_factor, metavar="FACTOR", help="exit with 1 if a value grew by more than this factor"
     )
     add_root(parser)
 
@@ -49,10 +49,10 @@ def _factor(text: str) -> float:
 
 def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     """
-    Compare.
+    Compare two sides.
 
     Returns:
-        Exit status and what is to be printed.
+        Exit status, and the lines to print.
 
     Raises:
         LectureCheckError: a side cannot be read.

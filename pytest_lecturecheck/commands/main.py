@@ -18,25 +18,25 @@ from pytest_lecturecheck.safe_text import plain
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
 _OVER_SESSIONS: Final = {"report": report, "compare": compare, "show": show, "readme": readme}
-"""Commands over kept sessions."""
+"""Commands that work on kept sessions."""
 _PLATFORM: Final = """\
-Print the label under which budgets of this machine are kept (the name of their file in lecture-budgets), and what a run
-could have of it: system, processor, cores, memory, limits, GPUs.
+Print the label of this machine's budgets (the name of their file in lecture-budgets), and what a run can use of it:
+system, processor, cores, memory, limits, GPUs.
 
-  lecturecheck platform                        linux-x86_64-cpu, and a line on the machine
-  pytest --lecture-platform NAME ...           give another label to a session"""
+  lecturecheck platform                        linux-x86_64-cpu, and a line about the machine
+  pytest --lecture-platform NAME ...           use another label for a session"""
 _VALIDATE: Final = """\
-Read the budget files of a folder as a session would, and print how many budgets each has. Every fault is said with
+Read the budget files of a folder as a session does, and print how many budgets each has. Every fault is reported with
 file, line and key: a number without unit, an unknown key, an unresolved merge. Exit status: 0; 2 for a fault.
 
   lecturecheck validate                        the files of lecture-budgets
-  lecturecheck validate book/lecture-budgets   those of another folder, for example before a commit"""
+  lecturecheck validate book/lecture-budgets   the files of another folder, for example before a commit"""
 _SLURM: Final = """\
-Print, for each lecture, a line that submits it to Slurm as a job of its own, with the memory of its budget, a margin,
-and a GPU where it needs one. Nothing is submitted; pipe the lines to a shell for that. Call it from the folder that
-pytest takes for rootdir.
+Print, for each lecture, the command that submits it to Slurm as a job of its own, with the memory of its budget and a
+margin, and with a GPU if it needs one. Nothing is submitted; pipe the lines to a shell for that. Call it from pytest's
+rootdir.
 
-  lecturecheck slurm lectures/*.md             look at the lines
+  lecturecheck slurm lectures/*.md             review the lines
   lecturecheck slurm lectures/*.md | sh        submit the jobs
   lecturecheck slurm --platform g4dn intro.md  with the budgets of another platform"""
 
@@ -46,15 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Run the command.
 
     Returns:
-        The exit status: 0, 1 where a comparison found too much, or 2 where something cannot be used as it is.
+        The exit status: 0; 1 if a comparison found too large a change; 2 if something cannot be used.
     """
     parser = argparse.ArgumentParser(
-        prog="lecturecheck", description="Budget files, platforms, and what sessions found out, without pytest."
+        prog="lecturecheck", description="Budget files, platforms and kept sessions, without pytest."
     )
     parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add(commands, "platform", "print this machine's platform label and what a run could have of it", _PLATFORM)
-    validate = _add(commands, "validate", "check budget files, and say every fault with file, line and key", _VALIDATE)
+    _add(commands, "platform", "print this machine's platform label and what a run can use of it", _PLATFORM)
+    validate = _add(commands, "validate", "check budget files and report every fault with its line", _VALIDATE)
     validate.add_argument(
         "folder",
         nargs="?",
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     slurm = _add(
         commands,
         "slurm",
-        "print a line for sbatch for each lecture, with the memory of its budget; nothing is run",
+        "print an sbatch command for each lecture, with the memory of its budget; nothing is run",
         _SLURM,
     )
     slurm.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE", help="file of a lecture")
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         over = _OVER_SESSIONS.get(options.command)
         status, lines = over.run(options) if over is not None else (0, _lines(options))
     except LectureCheckError as exc:
-        # Names of lectures, and what damaged files hold, are the words of strangers.
+        # Names of lectures and the content of damaged files are not trusted.
         sys.stderr.write(f"lecturecheck: {plain(str(exc))}\n")
         return _USAGE_ERROR
     _write("".join(f"{line}\n" for line in lines))
@@ -97,13 +97,13 @@ def _add(
 
 
 def _folded(description: str, columns: int) -> str:
-    """Break prose at the terminal's width, as argparse does; examples, which are indented, stay as they are."""
+    """Wrap prose at the width of the terminal, as argparse does; indented examples stay unchanged."""
     blocks = description.split("\n\n")
     return "\n\n".join(block if block.startswith(" ") else "\n".join(wrap(block, columns)) for block in blocks)
 
 
 def _write(text: str) -> None:
-    """Write what the encoding of stdout has; other characters as escapes."""
+    """Write to stdout; characters that its encoding lacks are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
@@ -133,7 +133,7 @@ def _platform_lines() -> list[str]:
 
 def _validate_lines(folder: Path) -> list[str]:
     if not folder.is_dir():
-        msg = f"{folder}: there is no such folder; expected the folder of the budget files"
+        msg = f"{folder}: no such folder; expected the folder of the budget files"
         raise LectureCheckError(msg)
     from pytest_lecturecheck.store.budget_file.files import load_folder  # noqa: PLC0415 - not for help
 

@@ -26,20 +26,20 @@ is measured: upper bounds are rounded up and marked "up to", lower bounds are ro
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: the latest run of each notebook)")
     add_root(parser)
 
 
 def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     """
-    Render the paragraphs.
+    Write the paragraphs.
 
     Returns:
-        Exit status and what is to be printed.
+        Exit status, and the lines to print.
 
     Raises:
-        LectureCheckError: the session cannot be read, or has run nothing.
+        LectureCheckError: the session cannot be read, or ran nothing.
     """
     from pytest_lecturecheck.commands.session_lookup import entries_of, root_of, session_of, sessions_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.report.readme_paragraph import render_readme  # noqa: PLC0415 - as above
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     session = sessions[-1]
     entries = [entry for kept in sessions for entry in entries_of(kept)]
     if not any(entry.run.cells and any(cell.status.has_run for cell in entry.run.cells) for entry in entries):
-        msg = f"{session.title} has run no cell, so there is nothing to tell; choose another session"
+        msg = f"{session.title} ran no cell, so there is nothing to report; choose another session"
         raise LectureCheckError(msg)
     text = render_readme(
         entries, platform=session.platform, ended=session.ended, began=sessions[0].ended, version=session.version

@@ -1,4 +1,4 @@
-"""``lecturecheck report``: a kept session as a page, as Markdown or as JSON."""
+"""``lecturecheck report``: write a kept session as HTML, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 HELP: Final = "write a kept session as a report: .html, .md or .json"
 DESCRIPTION: Final = """\
-Write a session again as a report, without running anything. The ending of the file's name chooses the form.
+Write a kept session as a report, without running anything. The ending of the file name selects the format.
 
   lecturecheck report                          the last session as report.html
   lecturecheck report last~1 -o before.md      the one before it, for a pull request
-  lecturecheck report artifact.json            a file that --lecture-report wrote, say on another machine
+  lecturecheck report artifact.json            a file that --lecture-report wrote, for example on another machine
 
-Limits, and what changed since they were recorded, are those of the budgets that were in force in that session."""
+Limits and changes refer to the budgets that the session used."""
 _DEFAULT: Final = Path("report.html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("run", nargs="?", default="last", metavar="RUN", help=f"{RUN_HELP} (default: last)")
     parser.add_argument(
         "-o", "--output", type=Path, default=_DEFAULT, metavar="FILE", help=f"file to write (default: {_DEFAULT})"
@@ -38,17 +38,17 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Write the report.
 
     Returns:
-        Exit status and what is to be printed.
+        Exit status, and the lines to print.
 
     Raises:
-        LectureCheckError: the session cannot be read, or the file not written.
+        LectureCheckError: the session cannot be read, or the file cannot be written.
     """
     from pytest_lecturecheck.commands.session_lookup import session_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.store.atomic import write_text_atomically  # noqa: PLC0415 - as above
 
     output: Path = options.output
     if output.suffix.lower() not in {".html", ".md", ".json"}:
-        msg = f"-o {output}: a report has no such form; expected a name ending in .html, .md or .json"
+        msg = f"-o {output}: unknown report format; expected a name ending in .html, .md or .json"
         raise LectureCheckError(msg)
     session = session_of(options, options.run)
     text = _render(session, output.suffix.lower())

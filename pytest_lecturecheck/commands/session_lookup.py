@@ -1,4 +1,4 @@
-"""Which session a person means: a kept one, a file, a budget file or a platform."""
+"""Look-up of sessions and budgets by the names that people use on the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pytest_lecturecheck.verdict.session_diff import Side, side_of_budgets, side
 
 
 def root_of(options: argparse.Namespace) -> Path:
-    """Give the folder that holds what sessions left."""
+    """Return the folder that contains ``.lecturecheck``."""
     if options.root is not None:
         root: Path = options.root
         return root
@@ -35,28 +35,28 @@ def root_of(options: argparse.Namespace) -> Path:
 
 
 def runs_folder(options: argparse.Namespace) -> Path:
-    """Give the folder of kept sessions."""
+    """Return the folder of kept sessions."""
     return root_of(options) / OWN_FOLDER / FOLDER_NAME
 
 
 def session_of(options: argparse.Namespace, reference: str) -> KeptSession:
     """
-    Read the session that a person means; files that had to be passed over are told on stderr.
+    Read a session by its name or file; skipped files are reported on stderr.
 
     Raises:
-        RunFileError: there is none such, or it cannot be read.
+        RunFileError: there is no such session, or it cannot be read.
     """
     path = Path(reference)
     if path.suffix == ".json":
         return read_session(path)
     session, faults = find_session(runs_folder(options), reference)
-    tell(faults)
+    warn_skipped(faults)
     return session
 
 
 def sessions_of(options: argparse.Namespace) -> tuple[KeptSession, ...]:
     """
-    Read all kept sessions; files that had to be passed over are told on stderr.
+    Read all kept sessions; skipped files are reported on stderr.
 
     Raises:
         RunFileError: there are none.
@@ -65,16 +65,16 @@ def sessions_of(options: argparse.Namespace) -> tuple[KeptSession, ...]:
     if not session_files(folder):
         find_session(folder, "last")
     sessions, faults = read_sessions(folder)
-    tell(faults)
+    warn_skipped(faults)
     return sessions
 
 
 def side_of(options: argparse.Namespace, reference: str) -> Side:
     """
-    Give what is to be compared: a budget file by its path or its platform, else a session.
+    Return one side of a comparison: a budget file by its path or platform, otherwise a session.
 
     Raises:
-        LectureCheckError: it is none of these, or cannot be read.
+        LectureCheckError: there is no such side, or it cannot be read.
     """
     path = Path(reference)
     if path.suffix != ".toml":
@@ -82,7 +82,7 @@ def side_of(options: argparse.Namespace, reference: str) -> Side:
     if path.is_file():
         return side_of_budgets(load_budgets(path), f"budgets of {path.name}")
     if Path(reference).suffix == ".toml":
-        msg = f"{reference}: there is no such budget file; lecturecheck platform prints this machine's label"
+        msg = f"{reference}: no such budget file; lecturecheck platform prints this machine's label"
         raise LectureCheckError(msg)
     try:
         session = session_of(options, reference)
@@ -90,7 +90,7 @@ def side_of(options: argparse.Namespace, reference: str) -> Side:
         if Path(reference).suffix == ".json":
             raise
         known = sorted(found.stem for found in (root_of(options) / BUDGET_FOLDER).glob("*.toml"))
-        budgets = f"budgets are there for {', '.join(known)}" if known else "there are no budget files"
+        budgets = f"there are budgets for {', '.join(known)}" if known else "there are no budget files"
         msg = f"{exc}\n{reference!r} is no platform either: {budgets} in {BUDGET_FOLDER}"
         raise LectureCheckError(msg) from exc
     name = f"{reference}, " if reference != session.name else ""
@@ -98,18 +98,18 @@ def side_of(options: argparse.Namespace, reference: str) -> Side:
 
 
 def entries_of(session: KeptSession) -> list[Entry]:
-    """Give a session's runs as reporters take them."""
+    """Return the runs of a session as entries for the reporters."""
     return [
         Entry(run=kept.run, verdict=kept.verdict, budget=kept.budget, seconds=kept.seconds) for kept in session.runs
     ]
 
 
-def tell(lines: Iterable[str]) -> None:
-    """Say on stderr what is beside the answer."""
+def warn_skipped(lines: Iterable[str]) -> None:
+    """Report skipped files on stderr."""
     for line in lines:
-        sys.stderr.write(f"lecturecheck: passed over: {plain(line)}\n")
+        sys.stderr.write(f"lecturecheck: skipped: {plain(line)}\n")
 
 
 def has_colour() -> bool:
-    """Tell whether colours are wanted; see https://no-color.org."""
+    """Return True if the output may have colours; see https://no-color.org."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

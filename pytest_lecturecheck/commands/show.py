@@ -1,4 +1,4 @@
-"""``lecturecheck show``: the history of one lecture."""
+"""``lecturecheck show``: show the history of one lecture."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Final
 from pytest_lecturecheck.commands.arguments import add_root, width
 from pytest_lecturecheck.errors import LectureCheckError
 
-HELP: Final = "show a lecture's history over the kept sessions, and whether it drifts"
+HELP: Final = "show the history of a lecture over the kept sessions, and slow drifts"
 DESCRIPTION: Final = """\
-Show one lecture over all kept sessions: when, verdict, peak, time, and what changed underneath (versions, machine).
+Show one lecture over all kept sessions: date, verdict, peak, time, and changes of versions and machine.
 
   lecturecheck show lectures/nuts.md
-  lecturecheck show nuts.md                    enough of its path to know it by
+  lecturecheck show nuts.md                    the end of its path is enough
 
-A slow drift is told where a figure changes by 3 % a month or more, over at least 5 sessions and 14 days of the same
-platform, the same class of machine and the same method, and where that stands out from the noise. How many sessions are
-kept is the setting keep-runs (50)."""
+A slow drift is reported if a value changes by 3 % a month or more, over at least 5 sessions and 14 days on the same
+platform and class of machine with the same method, and if the change exceeds the noise. The setting keep-runs (50)
+limits the number of kept sessions."""
 _NEAR: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("lecture", metavar="LECTURE", help="path from rootdir, or the end of it")
     add_root(parser)
 
@@ -33,10 +33,10 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     Show the history.
 
     Returns:
-        Exit status and what is to be printed.
+        Exit status, and the lines to print.
 
     Raises:
-        LectureCheckError: no kept session has run such a lecture.
+        LectureCheckError: no kept session ran such a lecture.
     """
     from pytest_lecturecheck.commands.session_lookup import has_colour, runs_folder, sessions_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.report.terminal.lecture_history import render_history  # noqa: PLC0415 - as above
@@ -54,10 +54,10 @@ def _find(wanted: str, known: list[str], where: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        msg = f"{wanted!r} may be any of {', '.join(found)}; write more of its path"
+        msg = f"{wanted!r} matches {', '.join(found)}; write more of its path"
         raise LectureCheckError(msg)
     near = difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5)
     more = f" and {len(known) - _NEAR} more" if len(known) > _NEAR else ""
     rest = f"; perhaps {', '.join(near)}" if near else f"; there are {', '.join(known[:_NEAR])}{more}" if known else ""
-    msg = f"{where}: no kept session has run {wanted!r}{rest}"
+    msg = f"{where}: no kept session ran {wanted!r}{rest}"
     raise LectureCheckError(msg)

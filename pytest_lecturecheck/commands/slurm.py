@@ -1,4 +1,4 @@
-"""``lecturecheck slurm``: one ``sbatch`` line for each lecture, with the memory of its budget; nothing is run."""
+"""``lecturecheck slurm``: print an ``sbatch`` command for each lecture; nothing is run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pytest_lecturecheck.store.budget_file.files import budget_path, load_budget
 
 def sbatch_lines(lectures: Sequence[Path], *, root: Path, platform: str | None, detected: str) -> Iterator[str]:
     """
-    Give the line that submits each lecture as a job of its own.
+    Yield the command that submits each lecture as a job of its own.
 
     Args:
         lectures: files of lectures.
-        root: the folder that pytest would take for rootdir; settings file and budgets are read there.
-        platform: platform label that was asked for, or ``None``.
-        detected: label of this machine, for want of another.
+        root: pytest's rootdir; settings file and budgets are read there.
+        platform: platform label given by the user, or ``None``.
+        detected: label of this machine, used if no other is stated.
 
     Raises:
-        LectureCheckError: a file is no lecture or lies outside ``root``, or settings or budgets cannot be used.
+        LectureCheckError: a file is missing or outside ``root``, or settings or budgets cannot be used.
     """
     settings = resolve({}, root, root)
     label = platform or settings.platform or detected
@@ -50,15 +50,15 @@ def _name(path: Path, root: Path) -> str:
     shown = "".join(char for char in str(path) if not unicodedata.category(char).startswith("C"))
     found = path.resolve()
     if not found.is_file():
-        msg = f"{shown}: there is no such file; expected lectures (.ipynb, .md)"
+        msg = f"{shown}: no such file; expected lectures (.ipynb, .md)"
         raise LectureCheckError(msg)
     if not found.is_relative_to(root.resolve()):
-        msg = f"{shown}: lies outside {root}; call lecturecheck from the folder that pytest takes for rootdir"
+        msg = f"{shown}: outside {root}; call lecturecheck from pytest's rootdir"
         raise LectureCheckError(msg)
     return found.relative_to(root.resolve()).as_posix()
 
 
 def _command(name: str, label: str, settings: SessionSettings) -> list[str]:
     platform = [] if settings.platform else [f"--lecture-platform={label}"]
-    # A path that begins with a dash would be an option.
+    # A path that begins with a dash would be read as an option.
     return [sys.executable, "-m", "pytest", "--lecture-budget", "--lecture-launcher=local", *platform, f"./{name}"]

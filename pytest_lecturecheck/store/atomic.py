@@ -1,4 +1,4 @@
-"""Write a file wholly or not at all."""
+"""Atomic writes: a file is replaced completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 
 def write_text_atomically(path: Path, text: str) -> None:
     """
-    Write UTF-8 text with LF line ends, so that readers see the old file or the new one and never a part.
+    Write UTF-8 text with LF line ends; readers see the old file or the new one, never a part.
 
-    The text goes to a file of a unique name in the same folder, is forced to the disk and takes the place of ``path``.
-    A symbolic link stays one, permissions stay, and nothing is left behind on an error.
+    The text is written to a temporary file in the same folder, synced, and renamed to ``path``. Symbolic links and
+    permissions are kept, and no temporary file is left behind after an error.
 
     Raises:
-        OSError: the folder or the file cannot be written; ``path`` is as it was.
+        OSError: the folder or the file cannot be written; ``path`` is unchanged.
     """
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    # Not tempfile: its files are private to the user, whereas these are to have the permissions of ordinary new files.
+    # Not tempfile: its files are private to the user, but these need the permissions of ordinary new files.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -43,15 +43,15 @@ def write_text_atomically(path: Path, text: str) -> None:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """
-    Hold a folder against other sessions that write to it, where the system can (not on Windows).
+    Lock a folder against other sessions that write to it (not on Windows).
 
-    The folder itself is locked, so that no file is left; see flock(2).
+    The folder itself is locked, so that no lock file remains; see flock(2).
     """
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield
     else:
-        import fcntl  # noqa: PLC0415 - not there on Windows
+        import fcntl  # noqa: PLC0415 - not available on Windows
 
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -62,7 +62,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk where folders can be opened (not on Windows)."""
+    """Sync the new directory entry; Windows cannot open folders."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

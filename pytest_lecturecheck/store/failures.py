@@ -1,8 +1,8 @@
 """
-The fail-once memory: how lectures failed that have not changed since (``.lecturecheck/failures.json``).
+Remembered failures of lectures that have not changed since (``.lecturecheck/failures.json``).
 
-The file may be lost, cached between CI jobs, and be written by several sessions: it holds nothing that a run would not
-find out again, and every change is laid over what the file holds at that moment.
+The file may be lost, cached between CI jobs, and written by several sessions. It holds nothing that a new run would not
+find again, and every change is merged into the content of the file at that moment.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from pytest_lecturecheck.store.runs import (
 FILE_NAME: Final = "failures.json"
 SCHEMA: Final = 1
 MOST_KEPT: Final = 200
-"""Failures that are kept, the latest ones; more than that is no memory of exceptions any more."""
+"""Number of failures that are kept, the latest ones."""
 _DAMAGED_SUFFIX: Final = ".damaged"
 
 Subject: TypeAlias = tuple[str, str, str]
-"""What failed: lecture, variant, platform."""
+"""Lecture, variant and platform of a failure."""
 
 
 class NewerFailuresError(RunFileError):
-    """The file was written by a newer version; it is not damaged and must stay as it is."""
+    """The file was written by a newer version; it is not damaged and must not be changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedFailure:
     """
-    A failure with what must not have changed for it to be said again.
+    A failure, and a digest of everything that must be unchanged for it to be reported again.
 
     Attributes:
-        key: digest of everything that the failure may depend on.
+        key: digest of everything that the failure can depend on.
         stored: the run that failed, with its verdict.
     """
 
@@ -55,7 +55,7 @@ class RememberedFailure:
 
     @property
     def subject(self) -> Subject:
-        """Give what failed."""
+        """Return lecture, variant and platform."""
         return subject_of(self.stored.run)
 
 
@@ -63,13 +63,13 @@ Failures: TypeAlias = Mapping[Subject, RememberedFailure]
 
 
 def subject_of(run: Run) -> Subject:
-    """Give what a run is about."""
+    """Return lecture, variant and platform of a run."""
     return (run.lecture, run.variant, run.platform)
 
 
 def read_failures(path: Path) -> Failures:
     """
-    Read the remembered failures; a file that is not there holds none.
+    Read the remembered failures; a missing file has none.
 
     Raises:
         NewerFailuresError: written by a newer version.
@@ -98,10 +98,10 @@ def read_failures(path: Path) -> Failures:
 
 def set_aside(path: Path) -> Path:
     """
-    Move a damaged file out of the way, over the one that was moved before.
+    Rename a damaged file, replacing an earlier damaged one.
 
     Raises:
-        OSError: it cannot be moved.
+        OSError: it cannot be renamed.
     """
     target = path.with_name(path.name + _DAMAGED_SUFFIX)
     path.replace(target)
@@ -112,9 +112,9 @@ def change_failures(
     path: Path, *, rootdir: Path, add: Iterable[RememberedFailure] = (), clear: Iterable[Subject] = ()
 ) -> None:
     """
-    Lay changes over what the file holds now, and drop what is of no use: lectures that are gone, and the oldest.
+    Merge changes into the file, and drop the failures of lectures that no longer exist, and the oldest ones.
 
-    A damaged file is written anew. The file is left alone where nothing changes.
+    A damaged file is replaced. The file is not touched if nothing changes.
 
     Raises:
         NewerFailuresError: the file was written by a newer version in the meantime.
@@ -135,7 +135,7 @@ def change_failures(
 
 
 def _slim(item: RememberedFailure) -> RememberedFailure:
-    """Leave out what no failure text shows: the output of cells that the failure is not about."""
+    """Drop the output of cells that the failure does not concern, which no failure text shows."""
     run = item.stored.run
     number = run.evidence.cell_number if run.evidence is not None else None
     cells = tuple(cell if cell.number == number else replace(cell, output_extract="") for cell in run.cells)
@@ -143,7 +143,7 @@ def _slim(item: RememberedFailure) -> RememberedFailure:
 
 
 def _exists(rootdir: Path, lecture: str) -> bool:
-    # Names are kept in NFC; the file's own may be decomposed.
+    # Names are stored in NFC; the file system may use NFD.
     return any((rootdir / unicodedata.normalize(form, lecture)).exists() for form in ("NFC", "NFD"))
 
 
@@ -151,7 +151,7 @@ def _to_text(items: Iterable[RememberedFailure]) -> str:
     plain = [
         {
             "key": item.key,
-            # What is said again needs no timelines, and they are most of a record.
+            # A remembered failure shows no timelines, which are most of a record.
             "run": run_to_dict(replace(item.stored.run, timeline=())),
             "verdict": None if item.stored.verdict is None else verdict_to_dict(item.stored.verdict),
         }

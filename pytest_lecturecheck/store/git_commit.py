@@ -1,4 +1,4 @@
-"""Which commit a folder stands at, read from git's own files: nothing is run."""
+"""The commit that is checked out in a folder, read from git's files without running git."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_BYTES: Final = 4_000_000
 
 def read_commit(folder: Path) -> str:
     """
-    Give the commit that is checked out, or an empty string where that cannot be told.
+    Return the commit that is checked out, or an empty string if it is unknown.
 
-    Changes that are not committed are not seen. See gitrepository-layout(5).
+    Uncommitted changes are ignored. See gitrepository-layout(5).
     """
     try:
         git = next((parent / ".git" for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
@@ -27,7 +27,7 @@ def read_commit(folder: Path) -> str:
 
 
 def _git_folder(git: Path) -> Path:
-    """Follow the file that stands for the folder in a further work tree and in a submodule."""
+    """Return the git folder; in further work trees and submodules ``.git`` is a file that names it."""
     if git.is_dir():
         return git
     return git.parent / _text(git).removeprefix("gitdir:").strip()
@@ -42,9 +42,9 @@ def _commit_of(git: Path) -> str:
     if ".." in name:
         return ""
     common = git / _text(git / "commondir").strip() if (git / "commondir").is_file() else git
-    for place in (git, common):
-        if (place / name).is_file():
-            commit = _text(place / name).strip()
+    for folder in (git, common):
+        if (folder / name).is_file():
+            commit = _text(folder / name).strip()
             return commit if _COMMIT.fullmatch(commit) else ""
     packed = common / "packed-refs"
     rows = _text(packed).split("\n") if packed.is_file() else []

@@ -1,9 +1,9 @@
 """
-Evidence on disk as it comes: one file of JSON lines for each process that runs lectures.
+Journal: events written to disk as they happen, one file of JSON lines for each process that runs lectures.
 
-The file is there while the session lasts and is removed at its end. One that is still there although its process is
-gone tells the next session what was running when everything stopped. A process that dies loses nothing that it wrote;
-only what is forced to the disk outlives a machine that goes down, which :meth:`Journal.sync` does.
+The file is removed at the end of the session. If it remains although its process is gone, it tells the next session
+what was running when that process stopped. Lines survive the death of the process; only lines that :meth:`Journal.sync`
+forced to disk survive a crash of the machine.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _SUFFIX: Final = ".jsonl"
 _TOLD_SUFFIX: Final = ".told"
 _MOST_TOLD: Final = 5
 _LOCK_OFFSET: Final = 1 << 30
-"""Windows locks bytes against reading too: one far behind the end is locked."""
+"""On Windows a locked byte cannot be read, so one far beyond the end is locked."""
 _MOST_BYTES: Final = 64 * 1024**2
 _LAST_SECONDS: Final = 253_402_300_799.0
-"""The end of the year 9999: dates go no further."""
+"""The end of the year 9999, the last that ``datetime`` can represent."""
 _SYNC_SECONDS: Final = 1.0
 
 
 class Event:
-    """The words of the lines."""
+    """Names of events."""
 
     SESSION: Final = "session start"
     WAIT: Final = "waiting"
@@ -54,12 +54,12 @@ class Journal:
     The journal of this process.
 
     Args:
-        folder: where journals are kept; made where it is missing.
-        session: marks the processes of one session.
-        worker: name of this process among them, or an empty string.
+        folder: folder of the journals, created if missing.
+        session: identifies the processes of one session.
+        worker: name of this worker process, or an empty string.
 
     Raises:
-        OSError: the file cannot be made.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, folder: Path, *, session: str = "", worker: str = "") -> None:
@@ -82,17 +82,17 @@ class Journal:
         )
 
     def write(self, event: str, **facts: Any) -> None:
-        """Add one line; where the disk takes no more, the session goes on without."""
+        """Add one line; if the disk is full, the session continues without it."""
         if self._descriptor is None:
             return
         line = json.dumps({"time": round(time.time(), 3), "event": event, **facts}, separators=(",", ":"))
-        # One write: lines of two threads never mix, and a reader never sees half of one.
+        # A single write, so that lines of two threads never mix and readers never see a partial line.
         with contextlib.suppress(OSError):
             os.write(self._descriptor, line.encode("ascii") + b"\n")
             self._is_dirty = True
 
     def sync(self) -> None:
-        """Force new lines to the disk, at most once a second; called by a thread that may wait for it."""
+        """Force new lines to disk, at most once a second; call it from a thread that may block."""
         now = time.monotonic()
         if self._descriptor is None or not self._is_dirty or now - self._synced < _SYNC_SECONDS:
             return
@@ -101,7 +101,7 @@ class Journal:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Note that the session came to its end and remove the file; safe to call twice."""
+        """Write the end of the session and remove the file; safe to call twice."""
         if self._descriptor is None:
             return
         self.write(Event.SESSION_END)
@@ -114,17 +114,17 @@ class Journal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
     """
-    What a journal without an end tells.
+    The state that a journal without an end describes.
 
     Attributes:
         started: start of the process, seconds since the epoch.
         ended: time of the last line.
-        session: mark of the session.
-        worker: name of the process among those of the session, or an empty string.
+        session: identifier of the session.
+        worker: name of the worker process, or an empty string.
         lecture: the lecture that was running, or an empty string.
-        variant: name of the cohort where it was one of several kernels, or an empty string.
-        waits_for: what it was waiting for before its kernel could start, or an empty string.
-        last_lecture: the lecture that had ended last, or an empty string.
+        variant: name of the cohort if the lecture ran in several kernels, or an empty string.
+        waits_for: what it was waiting for before its kernel started, or an empty string.
+        last_lecture: the lecture that ended last, or an empty string.
         has_begun: whether a code cell of the lecture had been started.
         cell_number: the code cell that was running, or ``None``.
         line: its line in the lecture's file, or ``None``.
@@ -132,7 +132,7 @@ class Interrupted:
         cap_bytes: the lecture's limit, or ``None``.
         footprint_bytes: last footprint read, or ``None``.
         peak_footprint_bytes: highest footprint of the lecture until then, or ``None``.
-        reading_age_seconds: how long before the last line that was read.
+        reading_age_seconds: age of that reading at the time of the last line.
     """
 
     started: float
@@ -154,7 +154,7 @@ class Interrupted:
 
 
 def take_interrupted(folder: Path) -> tuple[Interrupted, ...]:
-    """Read the journals of sessions that are gone without an end, each once, and keep the last few of the files."""
+    """Return the journals of sessions that stopped without an end, each once; only the last few files are kept."""
     taken = []
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         if _is_alive(path):
@@ -169,7 +169,7 @@ def take_interrupted(folder: Path) -> tuple[Interrupted, ...]:
 
 
 def take_worker(folder: Path, *, session: str, worker: str) -> Interrupted | None:
-    """Read the journal of a worker that is known to be gone, or give ``None`` where it left none."""
+    """Return the journal of a worker that is known to be gone, or ``None`` if it left none."""
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         found = read_journal(path)
         if found is not None and (found.session, found.worker) == (session, worker):
@@ -180,7 +180,7 @@ def take_worker(folder: Path, *, session: str, worker: str) -> Interrupted | Non
 def _take(path: Path) -> Interrupted | None:
     found = read_journal(path)
     try:
-        # Whoever renames it tells it; of two sessions that start at once the other one finds nothing.
+        # Only one of two sessions that start at the same time can rename the file, and only that one reports it.
         path.rename(path.with_name(path.name + _TOLD_SUFFIX))
     except OSError:
         return None
@@ -189,10 +189,10 @@ def _take(path: Path) -> Interrupted | None:
 
 def read_journal(path: Path) -> Interrupted | None:
     """
-    Read a journal, whatever state it is in; lines that are cut or damaged are passed over.
+    Read a journal in any state; truncated and damaged lines are skipped.
 
     Returns:
-        What it tells, or ``None`` where the session came to its end, or the file is not a journal of this version.
+        The state, or ``None`` if the session ended normally or the file is no journal of this version.
     """
     try:
         descriptor = _open_file(path)
@@ -224,7 +224,7 @@ def _is_moment(line: dict[str, Any]) -> bool:
 
 
 def _follow(lines: list[dict[str, Any]]) -> Interrupted:
-    """Replay the lines: what holds at the last one is what was going on."""
+    """Replay the lines and return the state at the last one."""
     lecture: dict[str, Any] = {}
     last_lecture = ""
     for line in lines[1:]:
@@ -287,16 +287,16 @@ def _whole(facts: Mapping[str, Any], key: str) -> int | None:
 
 def _is_alive(path: Path) -> bool:
     """
-    Tell whether the process that writes a journal may still be there.
+    Return True if the process that writes a journal may still be running.
 
-    It holds a lock on its file for as long as it lives, which no reused process id can imitate. A file without a first
-    line belongs to a process that is about to lock it, unless it is old. Where the file system knows no locks, a
-    journal counts as left behind when nothing was added for an hour.
+    A running process holds a lock on its file; unlike a process id, a lock cannot be reused. A file without a first
+    line belongs to a process that is about to lock it, unless it is old. Without support for locks, a journal counts as
+    abandoned if nothing was added for an hour.
     """
     try:
         descriptor = _open_file(path)
     except OSError:
-        # Another one has taken it, or it cannot be read: nothing to tell.
+        # Another session has taken it, or it cannot be read: nothing to report.
         return True
     try:
         age = time.time() - os.fstat(descriptor).st_mtime
@@ -314,12 +314,12 @@ def _is_alive(path: Path) -> bool:
 
 def _open_file(path: Path) -> int:
     """
-    Open a file; whatever a lecture has put in its place is not waited for.
+    Open a plain file without blocking, whatever a lecture has put there instead.
 
     Raises:
-        OSError: it cannot be opened, or is no file: a read from a pipe might never end.
+        OSError: it cannot be opened, or is not a plain file; reading from a pipe might never end.
     """
-    # Never waits for the other end of a pipe, as opening it to read would.
+    # Opening a pipe for reading and writing does not block; opening it for reading would.
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -334,7 +334,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _try_lock(descriptor: int) -> bool | None:
-        """Lock a file until it is closed: ``True`` if had, ``False`` if another process has it."""
+        """Lock a file until it is closed; return False if another process holds the lock."""
         position = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
             os.lseek(descriptor, _LOCK_OFFSET, os.SEEK_SET)
@@ -349,7 +349,7 @@ else:
     import fcntl
 
     def _try_lock(descriptor: int) -> bool | None:
-        """Lock a file until it is closed: ``True`` if had, ``False`` if another has it, ``None`` if there are none."""
+        """Lock a file until it is closed; return False if another process holds it, None without lock support."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

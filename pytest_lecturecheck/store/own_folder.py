@@ -1,4 +1,4 @@
-"""The folder ``.lecturecheck`` under pytest's rootdir: what this tool keeps for itself between sessions."""
+"""The folder ``.lecturecheck`` under pytest's rootdir, which holds data between sessions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _IGNORE_FILE: Final = ".gitignore"
 
 def make_own_folder(rootdir: Path) -> Path:
     """
-    Give the folder, made where it is missing; version control leaves it alone from its first moment.
+    Return the folder, created if missing, with a .gitignore that keeps it out of version control.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     folder = rootdir / NAME
     folder.mkdir(exist_ok=True)

@@ -1,7 +1,8 @@
 """
-Refuse numbers that no machine gives, where kept sessions are read: such files come from other machines and from hands.
+Plausibility check of kept sessions: refuse numbers that no machine can report.
 
-What a session measured itself goes between its processes without this.
+Such files may come from other machines or from an editor. Data that passes between the processes of one session is not
+checked.
 """
 
 from __future__ import annotations
@@ -18,49 +19,49 @@ from pytest_lecturecheck.store.record_layout import record_keys
 from pytest_lecturecheck.verdict import ReportedValueComparison
 
 _MOST: Final = 1 << 64
-"""Counters of operating systems end here; sizes and times long before."""
-_OWN_FIGURES: Final[frozenset[type]] = frozenset({ReportedValue, ReportedValueComparison})
-"""What a lecture reports of itself may be any finite number."""
+"""Range of the counters of operating systems."""
+_UNBOUNDED: Final[frozenset[type]] = frozenset({ReportedValue, ReportedValueComparison})
+"""A value that a lecture reports may be any finite number."""
 _MAY_BE_ENDLESS: Final[frozenset[tuple[type, str]]] = frozenset({(TimeoutFacts, "limit_seconds")})
 
 
-def check_numbers(value: object, place: str) -> None:
+def check_numbers(value: object, location: str) -> None:
     """
-    Go through a value of the domain and all that it holds.
+    Check a domain value and everything in it.
 
     Args:
         value: dataclasses, tuples, mappings and builtin types.
-        place: where it stands, for messages.
+        location: its position in the document, for messages.
 
     Raises:
         RunFileError: a number is not finite, or larger than any count or size.
     """
     if isinstance(value, int | float):
-        _check_number(value, place, _MOST)
+        _check_number(value, location, _MOST)
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
-            check_numbers(item, f"{place}[{index}]")
+            check_numbers(item, f"{location}[{index}]")
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            check_numbers(item, f"{place}.{key}")
+            check_numbers(item, f"{location}.{key}")
     elif dataclasses.is_dataclass(value):
-        _check_fields(value, place)
+        _check_fields(value, location)
 
 
-def _check_fields(value: Any, place: str) -> None:
+def _check_fields(value: Any, location: str) -> None:
     cls: Any = type(value)
     for item in record_keys(cls):
         held = item.get(value)
         if held is None or isinstance(held, str):
             continue
         if not isinstance(held, int | float):
-            check_numbers(held, f"{place}.{item.key}")
+            check_numbers(held, f"{location}.{item.key}")
         elif not -_MOST <= held <= _MOST and not (item.attribute in _MAY_BE_ENDLESS and held == math.inf):
-            _check_number(held, f"{place}.{item.key}", math.inf if cls in _OWN_FIGURES else _MOST)
+            _check_number(held, f"{location}.{item.key}", math.inf if cls in _UNBOUNDED else _MOST)
 
 
-def _check_number(value: float, place: str, most: float) -> None:
+def _check_number(value: float, location: str, most: float) -> None:
     if not math.isfinite(value) or abs(value) > most:
         size = "" if math.isinf(most) else " of at most 2^64 in size"
-        msg = f"{place}: found {value:.6g}; expected a finite number{size}"
+        msg = f"{location}: found {value:.6g}; expected a finite number{size}"
         raise RunFileError(msg)

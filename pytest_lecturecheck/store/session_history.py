@@ -1,8 +1,8 @@
 """
-Keep what each session found out: one JSON file for each in ``.lecturecheck/runs``, the latest of them.
+Kept sessions: one JSON file for each of the latest sessions in ``.lecturecheck/runs``.
 
-The files are those that ``--lecture-report x.json`` writes, named for the moment in UTC and a short id, so that their
-names sort by time.
+The files have the format that ``--lecture-report x.json`` writes. Their names are the time in UTC and a short
+id, so that they sort by time.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")
 _MOST_SAMPLES: Final = 2000
 _LEAST_SAMPLES: Final = 100
 _ALL_SAMPLES: Final = 8000
-"""Samples of a session's timelines together; more lectures have fewer each, so that the folder stays small."""
+"""Total number of timeline samples of a session; with more lectures each has fewer, to keep files small."""
 
 
 def with_short_timelines(runs: Sequence[Run]) -> list[Run]:
-    """Give a session's runs with timelines that are short enough for all of them to be kept."""
+    """Return the runs of a session with timelines that are short enough to keep."""
     most = min(_MOST_SAMPLES, max(_LEAST_SAMPLES, _ALL_SAMPLES // max(1, len(runs))))
     return [_with_short_timeline(run, most) for run in runs]
 
@@ -58,13 +58,13 @@ def _with_short_timeline(run: Run, most: int) -> Run:
 
 def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Path | None:
     """
-    Write a session's document and remove the oldest ones beyond ``most``.
+    Write the document of a session, and remove the oldest documents beyond ``most``.
 
     Returns:
-        The file, or ``None`` where none are to be kept (then those that are there stay).
+        The file, or ``None`` if no sessions are kept (existing ones then stay).
 
     Raises:
-        OSError: it cannot be written; nothing is left of it.
+        OSError: it cannot be written; no partial file remains.
     """
     if most <= 0:
         return None
@@ -80,19 +80,19 @@ def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Pat
 
 
 def session_files(folder: Path) -> tuple[Path, ...]:
-    """Give the files of kept sessions, the oldest first; what else lies in the folder is left alone."""
+    """Return the files of kept sessions, the oldest first; other files in the folder are ignored."""
     try:
         named = [path for path in folder.iterdir() if path.suffix == ".json" and _NAME.fullmatch(path.stem)]
     except OSError:
         return ()
-    # To open a pipe would wait for somebody to write to it.
+    # Opening a pipe would block until somebody writes to it.
     found = [path for path in named if not (path.is_fifo() or path.is_socket() or path.is_char_device())]
     return tuple(sorted(found, key=lambda path: path.name))
 
 
 def read_session(path: Path) -> KeptSession:
     """
-    Read a session's document, kept or written by ``--lecture-report``.
+    Read the document of a session, whether kept or written by ``--lecture-report``.
 
     Raises:
         NewerRunFileError: it was written by a newer version.
@@ -159,7 +159,7 @@ def read_sessions(folder: Path) -> tuple[tuple[KeptSession, ...], tuple[str, ...
         The sessions, and what is wrong with the files that had to be passed over.
 
     Raises:
-        NewerRunFileError: a file was written by a newer version; what it says must not be missing unnoticed.
+        NewerRunFileError: a file was written by a newer version, which must not go unnoticed.
     """
     sessions, faults = [], []
     for path in session_files(folder):
@@ -174,16 +174,16 @@ def read_sessions(folder: Path) -> tuple[tuple[KeptSession, ...], tuple[str, ...
 
 def find_session(folder: Path, reference: str) -> tuple[KeptSession, tuple[str, ...]]:
     """
-    Find a kept session.
+    Return a kept session.
 
-    By ``last``, ``last~1`` (the one before) and so on; by the first 7 or more digits of a commit (the last session at
-    it); or by the beginning or the end of its name.
+    It is named by ``last``, ``last~1`` (the one before) and so on; by the first 7 or more digits of a commit (its last
+    session); or by the beginning or the end of its name.
 
     Returns:
-        The session, and what is wrong with the files that had to be passed over on the way.
+        The session, and the faults of newer files that were skipped.
 
     Raises:
-        RunFileError: there is none such, several, or it cannot be read.
+        RunFileError: no session or several match, or it cannot be read.
     """
     files = session_files(folder)
     if not files:
@@ -205,7 +205,7 @@ def find_session(folder: Path, reference: str) -> tuple[KeptSession, tuple[str, 
 
 
 def _newest_first(files: Sequence[Path], faults: list[str]) -> Iterator[KeptSession]:
-    """Read sessions from the last one back; what cannot be read goes to ``faults``, a newer file is an error."""
+    """Yield sessions from the last one back; unreadable ones are added to ``faults``, a newer version raises."""
     for path in reversed(files):
         try:
             yield read_session(path)
@@ -221,7 +221,7 @@ def _counted_back(folder: Path, files: Sequence[Path], back: int) -> tuple[KeptS
         if position == back:
             return session, tuple(faults)
     readable = len(files) - len(faults)
-    msg = f"{folder}: only {readable} kept session{'' if readable == 1 else 's'} can be read: there is none so far back"
+    msg = f"{folder}: only {readable} kept session{'' if readable == 1 else 's'} can be read, not so many"
     raise RunFileError("\n".join([msg, *faults]))
 
 

@@ -1,8 +1,8 @@
 r"""
-Lone surrogates: how Python holds file names that are not Unicode, and what no UTF-8 file can hold.
+Lone surrogates: Python uses them for undecodable bytes in file names, and UTF-8 cannot encode them.
 
-They are written as six plain characters (``\udcff``). Only lectures' names are turned back, so that a lecture is found
-again under its name; any other text may well contain such characters for reasons of its own.
+They are written as six plain characters (``\udcff``). Only the names of lectures and variants are converted back, so
+that they are found again; in any other text these six characters may be meant literally.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 
 
 def escape_surrogates(text: str) -> str:
-    """Replace lone surrogates, so that the text can be encoded."""
+    """Return the text with lone surrogates escaped, so that it can be encoded."""
     return str.__str__(text) if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def restore_surrogates(name: str) -> str:
-    """Turn escaped surrogates of a lecture's name back."""
+    """Return the name of a lecture or variant with escaped surrogates converted back."""
     return re.sub(r"\\u(d[89a-f][0-9a-f]{2})", lambda match: chr(int(match.group(1), base=16)), name)

@@ -1,4 +1,4 @@
-"""Whether a file will be writable at the end of a session, told at its start. Nothing is made or changed."""
+"""Check, at the start of a session, that a file can be written at its end. Nothing is created or changed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 def explain_unwritable(path: Path) -> str:
     """
-    Say why a file could not be written, or give an empty string.
+    Return why a file could not be written, or an empty string.
 
-    Folders that are missing are made when the file is written, so the innermost one that is there counts.
+    Missing folders are created with the file, so the innermost existing one is checked.
 
     Args:
         path: the file; it need not exist.
     """
     if path.is_dir():
         return f"{path} is a folder; expected a file"
-    # The file takes the place of an older one: its folder has to be writable, and of the old one only its name.
+    # A new file replaces the old one by renaming, which needs a writable folder.
     folder = Path(os.path.realpath(path)).parent
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent

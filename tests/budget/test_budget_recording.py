@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from pytest_lecturecheck.budget.limits import HeavyCell, LectureBudget, MetricBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.budget.recording import record
@@ -320,7 +321,7 @@ _runs = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(_runs, max_size=6), st.lists(_runs, max_size=6))
 def test_every_run_is_within_the_budget_recorded_from_it(first, second):
     before, _ = record(EMPTY, first, today=BEFORE)
@@ -330,7 +331,7 @@ def test_every_run_is_within_the_budget_recorded_from_it(first, second):
         assert verdict.kind in {VerdictKind.WITHIN, VerdictKind.IMPROVED}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(_runs, max_size=6, unique_by=lambda item: (item.lecture, item.repeat)), st.randoms())
 def test_the_order_in_which_runs_arrive_does_not_matter(runs, order: random.Random):
     shuffled = list(runs)
@@ -338,7 +339,7 @@ def test_the_order_in_which_runs_arrive_does_not_matter(runs, order: random.Rand
     assert record(EMPTY, runs, today=TODAY) == record(EMPTY, shuffled, today=TODAY)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(_runs, max_size=4))
 def test_recording_the_same_runs_again_changes_nothing_unless_they_disagree(runs):
     before, changes = record(EMPTY, runs, today=BEFORE)

@@ -161,7 +161,7 @@ def test_damaged_files_are_passed_over_and_named(book, capsys):
     keep(book, before())
     (bad,) = keep(book, after())
     bad.write_text("[", encoding="utf-8")
-    fault = f"lecturecheck: passed over: {bad}: not JSON: Expecting value: line 1 column 2 (char 1)\n"
+    fault = f"lecturecheck: skipped: {bad}: not JSON: Expecting value: line 1 column 2 (char 1)\n"
     for arguments in (("readme",), ("show", "old.md"), ("report", "-o", "x.md")):
         status, _, err = call(capsys, *arguments)
         assert (status, err) == (0, fault)
@@ -172,29 +172,29 @@ def test_damaged_files_are_passed_over_and_named(book, capsys):
     [
         (
             ("report", "-o", "x.pdf"),
-            "-o x.pdf: a report has no such form; expected a name ending in .html, .md or .json",
+            "-o x.pdf: unknown report format; expected a name ending in .html, .md or .json",
         ),
         (("report", "no.json"), "no.json: cannot be read: No such file or directory"),
         (
             ("compare", "last", "no.toml"),
-            "no.toml: there is no such budget file; lecturecheck platform prints this machine's label",
+            "no.toml: no such budget file; lecturecheck platform prints this machine's label",
         ),
         (
             ("compare", "last", "zzz"),
             (
                 "{runs}: no kept session is named 'zzz'; expected last, last~1, or one of {name}\n"
-                "'zzz' is no platform either: budgets are there for linux-x86_64-cpu in lecture-budgets"
+                "'zzz' is no platform either: there are budgets for linux-x86_64-cpu in lecture-budgets"
             ),
         ),
-        (("show", "lectures/rate.md"), "{runs}: no kept session has run 'lectures/rate.md'; perhaps {near}"),
+        (("show", "lectures/rate.md"), "{runs}: no kept session ran 'lectures/rate.md'; perhaps {near}"),
         (
             ("show", "zzz"),
             (
-                "{runs}: no kept session has run 'zzz'; there are "
+                "{runs}: no kept session ran 'zzz'; there are "
                 "lectures/forks.md, lectures/gpu.md, lectures/growth.md and 6 more"
             ),
         ),
-        (("show", "same.md"), "'same.md' may be any of x/same.md, y/same.md; write more of its path"),
+        (("show", "same.md"), "'same.md' matches x/same.md, y/same.md; write more of its path"),
     ],
 )
 def test_what_cannot_be_done_says_what_to_do(book, capsys, arguments, message):
@@ -234,7 +234,7 @@ def test_a_session_that_ran_nothing_has_no_readme(book, capsys):
     status, _, err = call(capsys, "readme")
     assert status == 2
     assert err == (
-        f"lecturecheck: {path.stem} of 2026-01-05 06:00 UTC has run no cell, so there is nothing to tell; choose "
+        f"lecturecheck: {path.stem} of 2026-01-05 06:00 UTC ran no cell, so there is nothing to report; choose "
         "another session\n"
     )
 
@@ -279,13 +279,12 @@ def test_the_help_folds_its_prose_and_leaves_its_examples(capsys, monkeypatch, c
 def test_the_whole_help_of_a_command(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     assert help_of(capsys, "platform").partition("options:")[0].partition("\n\n")[2] == (
-        "Print the label under which budgets of this machine are\n"
-        "kept (the name of their file in lecture-budgets), and what\n"
-        "a run could have of it: system, processor, cores, memory,\n"
-        "limits, GPUs.\n"
+        "Print the label of this machine's budgets (the name of\n"
+        "their file in lecture-budgets), and what a run can use of\n"
+        "it: system, processor, cores, memory, limits, GPUs.\n"
         "\n"
-        "  lecturecheck platform                        linux-x86_64-cpu, and a line on the machine\n"
-        "  pytest --lecture-platform NAME ...           give another label to a session\n"
+        "  lecturecheck platform                        linux-x86_64-cpu, and a line about the machine\n"
+        "  pytest --lecture-platform NAME ...           use another label for a session\n"
         "\n"
     )
 

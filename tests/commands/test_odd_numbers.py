@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.made_cohorts import cohort, kernel
 from support.made_entries import failed, quiet_ones
 from support.made_html import on_gpu, pictured
@@ -77,7 +78,7 @@ def call(*arguments):
         return main(arguments), err.getvalue()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), value=ODD)
 def test_a_number_is_refused_or_shown(tmp_path, place, value):
     path, out = tmp_path / "x.json", tmp_path / "report"
@@ -137,4 +138,4 @@ def test_names_of_lectures_are_harmless_in_errors_too(tmp_path):
     text = document((0, "run", "lecture"), "\x1b[2Jnuts\x07.md")
     (folder / "20260105T060000Z-aaaaaa.json").write_text(text, encoding="utf-8")
     status, err = call("show", "nuts.md", "--root", str(tmp_path))
-    assert (status, err) == (2, f"lecturecheck: {folder}: no kept session has run 'nuts.md'; perhaps nuts\\x07.md\n")
+    assert (status, err) == (2, f"lecturecheck: {folder}: no kept session ran 'nuts.md'; perhaps nuts\\x07.md\n")

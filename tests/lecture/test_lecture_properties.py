@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.made_pages import HEADER
 
 from pytest_lecturecheck.errors import LectureReadError
@@ -23,7 +24,7 @@ from pytest_lecturecheck.model.lecture import LectureFormat
 
 HERE = Path(__file__).parent
 # No deadline: the machine may be busy.
-QUICK = settings(deadline=None, max_examples=60)
+QUICK = settings(deadline=None, max_examples=examples(60))
 PIECES = st.sampled_from(
     [
         "```{code-cell} python", "```{code-cell}", "``` {code-cell}", "````{note}", "```{note}", "```",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.hostile import HOSTILE, hostile_entry, hostile_outputs
 from support.made_entries import MACHINE, died, failed, not_started, over, session, within
 
@@ -149,7 +150,7 @@ def test_hostile_samples_cannot_leave_their_annotation(text):
     check_annotation(text)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(PIECES)
 def test_no_text_leaves_its_annotation(text):
     check_annotation(text)

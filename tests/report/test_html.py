@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.hostile import HOSTILE, MARKUP, UNSAFE, hostile_entry
 from support.made_entries import GIB, MACHINE, MIB, died, failed, over, quiet_ones, session, within
 from support.made_html import on_gpu, page_of, pictured, structure_of, timeline, with_timeline
@@ -130,7 +131,7 @@ def test_hostile_text_stays_text(hostile):
     assert "{{ 7 * 7 }}" in "".join(page.text) or "7 * 7" not in hostile
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=40))
 def test_no_text_escapes_its_data_block(text):
     block = data_block({"name": text})

@@ -9,6 +9,7 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.hostile import HOSTILE, hostile_entry
 from support.made_entries import MIB, died, failed, not_started, over, quiet_ones, session, within
 
@@ -101,7 +102,7 @@ def test_properties_explain_missing_values_and_brackets():
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.text(st.one_of(st.sampled_from("\x00\x1b\x9b]>&<\"'\n"), st.characters(exclude_categories=())), max_size=40))
 def test_properties_are_xml_text_whatever_the_lecture_holds(text):
     check_properties(text)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from support.examples import examples
 from support.hostile import HOSTILE, hostile_entry
 from support.made_entries import failed, over, over_by_time, within
 
@@ -71,7 +72,7 @@ def test_no_text_becomes_markup(text):
     assert page.tags.count("li") == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(MARKUP)
 def test_no_hostile_lecture_changes_the_page(text):
     check_page(text)

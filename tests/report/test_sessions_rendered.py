@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from support.examples import examples
 from support.hostile import HOSTILE, UNSAFE, hostile_entry
 from support.made_entries import MACHINE, MIB, cell, run_of
 from support.made_sessions import (
@@ -249,7 +250,7 @@ def test_hostile_samples_are_harmless(text):
     check_hostile(text)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.text(
         st.one_of(

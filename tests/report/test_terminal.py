@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.hostile import HOSTILE, UNSAFE, hostile_entry, hostile_outputs
 from support.made_entries import (
     MACHINE,
@@ -99,7 +100,7 @@ def test_hostile_text_is_harmless_everywhere():
         assert output.encode("utf-8")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.text(st.one_of(st.sampled_from("\x1b\x9b\x00\r\n\t]0;m"), st.characters(exclude_categories=())), max_size=40))
 def test_any_text_is_harmless_everywhere(text):
     for output in hostile_outputs(text):

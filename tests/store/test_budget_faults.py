@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
 from pytest_lecturecheck.model.metric import Metric
@@ -73,7 +74,7 @@ def faults_of(path, text):
         ('peak_footprint = { seen = ["1 GiB", inf] }', f"peak_footprint.seen: found inf; {SIZE}"),
         (
             'peak_footprint = { seen = "1 GiB" }',
-            "peak_footprint.seen: found '1 GiB'; expected a list of the figures seen",
+            "peak_footprint.seen: found '1 GiB'; expected a list of the recorded values",
         ),
         (
             'peak_footprint = { limit = "1 GiB", method = "guess" }',
@@ -251,7 +252,7 @@ def test_numbers_without_end(path):
     assert "(Exceeds the limit (4300 digits) for integer string conversion" in found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_read_as_toml_has_it_or_refused(data):
     lines = DOCUMENTATION.read_text("utf-8").split("```toml\n", 1)[1].split("```", 1)[0].split("\n")

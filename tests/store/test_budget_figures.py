@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.budget_samples import PLATFORM, budgets, entry
+from support.examples import examples
 
 from pytest_lecturecheck.budget.limits import ReportedValueBudget
 from pytest_lecturecheck.errors import BudgetFileError
@@ -61,7 +62,7 @@ def test_figures_stand_between_metrics_and_cells_in_order(path):
     assert save_budgets(path, load_budgets(path)) is False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(limits=st.tuples(FINITE, FINITE).map(sorted), seen=st.lists(FINITE, max_size=3))
 def test_every_number_reads_back_as_it_was(tmp_path_factory, limits, seen):
     path = tmp_path_factory.mktemp("figures") / f"{PLATFORM}.toml"
@@ -143,7 +144,7 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
         ("figures.x = { at_least = 9007199254740993 }", f"figures.x.at_least: found 9007199254740993; {NUMBER}"),
         (f"figures.x = {{ limit = 1{'0' * 400} }}", f"figures.x.limit: found 1{'0' * 59}; {NUMBER}"),
         ("figures.x = { seen = [1.0, nan] }", f"figures.x.seen: found nan; {NUMBER}"),
-        ("figures.x = { seen = 1.0 }", "figures.x.seen: found 1.0; expected a list of the figures seen"),
+        ("figures.x = { seen = 1.0 }", "figures.x.seen: found 1.0; expected a list of the recorded values"),
         (
             "figures.x = { minimum = 1.5, limit = 2 }",
             "figures.x.minimum: unknown key; expected one of at_least, limit, seen, unit",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.budget_samples import (
     MACHINE,
@@ -22,6 +22,7 @@ from support.budget_samples import (
     metric_budget,
     printed,
 )
+from support.examples import examples
 
 from pytest_lecturecheck.budget.limits import MetricBudget, PlatformBudgets, Tolerance
 from pytest_lecturecheck.errors import BudgetFileError, SettingsError
@@ -31,16 +32,16 @@ from pytest_lecturecheck.units import GIB, MIB
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "reference" / "budget-files.md"
 EXAMPLE = """\
-# What each lecture may need on linux-x86_64-cpu. Written by: pytest --lecture-record
-# A limit changed by hand is kept by later recordings, and so are comments.
-# Figures that a lecture reports of itself (figures.*) get limits by hand only: at_least, limit, or both.
+# Limits of each lecture on linux-x86_64-cpu. Written by: pytest --lecture-record
+# Later recordings keep comments, and limits that were changed by hand.
+# Values that a lecture reports (figures.*) get their limits by hand: at_least, limit, or both.
 
 schema = 1
 platform = "linux-x86_64-cpu"
 
 [rules]
-# Limits follow from the highest figure seen: the larger of x (1 + memory_fraction) and + memory_slack for sizes,
-# x time_factor + time_slack for times.
+# size limit = max(highest * (1 + memory_fraction), highest + memory_slack)
+# time limit = highest * time_factor + time_slack
 memory_fraction = 0.1
 memory_slack = "64 MiB"
 time_factor = 2.0
@@ -131,7 +132,9 @@ def test_a_missing_file_holds_no_budgets(path):
     assert load_budgets(path) == PlatformBudgets(platform=PLATFORM)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
+@example(budgets(entry("a.md", variant="\ud800")))
+@example(budgets(entry("\udcff.md", variant="\udcff")))
 @given(many_budgets())
 def test_budgets_survive_the_store(given_budgets):
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +150,7 @@ def test_budgets_survive_the_store(given_budgets):
         assert b"\r" not in before
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_saving_over_a_commented_file_gives_the_new_budgets_and_keeps_the_comments(data):
     keys = data.draw(entry_keys)
@@ -172,7 +175,7 @@ def test_saving_over_a_commented_file_gives_the_new_budgets_and_keeps_the_commen
         assert sorted(kept) == sorted(comments)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data())
 def test_only_the_order_of_entries_in_the_file_matters_not_that_of_recording(data):
     given_budgets = data.draw(many_budgets())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.budget_samples import entries
+from support.examples import examples
 from support.made_records import changed, made_evidence, made_run
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
@@ -160,7 +161,7 @@ def _only_builtins(value):
     return value is None or type(value) in {str, int, float, bool}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_plain_runs)
 def test_runs_survive_as_builtin_types_and_as_json(run):
     plain = run_to_dict(run)
@@ -168,7 +169,7 @@ def test_runs_survive_as_builtin_types_and_as_json(run):
     assert run_from_dict(json.loads(json.dumps(plain))) == run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_odd_runs)
 def test_whatever_a_lecture_prints_can_be_sent(run):
     plain = run_to_dict(run)

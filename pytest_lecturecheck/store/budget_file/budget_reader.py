@@ -1,4 +1,4 @@
-"""Read a budget file: every fault of it at once, each with file, line, key, what was found and what was expected."""
+"""Parse a budget file and report all its faults at once, with file, line, key, found and expected value."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from pytest_lecturecheck.store.budget_file.toml_text import (
 from pytest_lecturecheck.store.surrogates import restore_surrogates
 
 SCHEMA: Final = 1
-"""The only schema there is; another one is refused."""
+"""The schema that this version reads and writes."""
 
 EntryKey: TypeAlias = tuple[str, str]
 """Lecture and variant."""
 Path: TypeAlias = tuple[str, ...]
-"""A table's or a key's place in the file."""
+"""The parts of a table header or key."""
 _Values: TypeAlias = Mapping[str, tuple[Any, int]]
 """Key to value and line."""
 
@@ -71,7 +71,7 @@ class BudgetText:
     A budget file with its text, as the writer needs it.
 
     Attributes:
-        budgets: what the file says.
+        budgets: its content.
         blocks: its tables as written, in order.
         epilogue: comments and blank lines at the end.
         machines: machines by their key in the file.
@@ -89,19 +89,19 @@ class BudgetText:
 
 def parse_budget_text(text: str, file: str, platform: str) -> BudgetText:
     """
-    Read the text of a budget file.
+    Parse the text of a budget file.
 
     Args:
         text: the text, with LF line ends.
         file: the file as the user knows it, for messages.
-        platform: the label that the file's name states.
+        platform: the label in the name of the file.
 
     Raises:
         BudgetFileError: every fault found, one line each.
     """
     markers = find_conflict_markers(text)
     if markers:
-        # Both sides of a conflict stand in the file, so every other fault would only be a consequence.
+        # The file contains both sides of the conflict, so every other fault would be a consequence.
         todo = "resolve the merge, or take one side and record again"
         faults = [
             f"{file} line {line}: merge conflict marker {marker[:_LONGEST_SHOWN]!r}; {todo}" for line, marker in markers
@@ -117,23 +117,23 @@ def parse_budget_text(text: str, file: str, platform: str) -> BudgetText:
 
 
 def entry_key(path: Sequence[str]) -> EntryKey | None:
-    """Give lecture and variant that a table holds, or ``None`` for every other table."""
+    """Return lecture and variant of an entry's table, or ``None`` for any other table."""
     match tuple(path):
         case ("lectures", lecture):
             return normalize_lecture(lecture), ""
         case ("lectures", lecture, "variants", variant):
-            return normalize_lecture(lecture), variant
+            return normalize_lecture(lecture), restore_surrogates(variant)
     return None
 
 
 def normalize_lecture(name: str) -> str:
-    r"""Give a lecture's name in NFC, with bytes that are no Unicode (written ``\udcff``) as Python has them."""
+    r"""Return a lecture's name in NFC, with undecodable bytes (written ``\udcff``) as lone surrogates."""
     return unicodedata.normalize("NFC", restore_surrogates(name))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Collects faults while it reads on."""
+    """Reads a file to its end and collects all faults."""
 
     file: str
     faults: list[tuple[int, str]] = field(default_factory=list)
@@ -169,7 +169,7 @@ class _Reader:
         )
 
     def check_whole(self, text: str) -> None:
-        """Let tomllib have the last word on what reading statement by statement cannot see."""
+        """Parse the whole text with tomllib, which finds what separate statements cannot show."""
         try:
             tomllib.loads(text)
         # A number of thousands of digits is a ValueError of Python's own.
@@ -179,7 +179,7 @@ class _Reader:
             self.add(line, (), f"not TOML: {str(error).replace(place.group(), '') if place else error}")
 
     def read_tables(self, blocks: list[Block]) -> dict[Path, _Values]:
-        """Give the tables by their normalised place; the first of several counts."""
+        """Return the tables by their normalised path; of duplicates the first one."""
         tables: dict[Path, _Values] = {}
         first_lines: dict[Path, int] = {}
         for block in blocks:
@@ -345,12 +345,12 @@ class _Reader:
 
 
 def key_of(path: Path) -> str:
-    """Give the key of a statement: ``wall``, or ``figures.speedup`` for what a lecture reports."""
+    """Return the key of a statement: ``wall``, or ``figures.speedup`` for a reported value."""
     return ".".join(path)
 
 
 def _key_problem(path: Path, table: Path) -> str:
-    """Say why a key is not understood as it is written, or nothing."""
+    """Return what is wrong with the spelling of a key, or an empty string."""
     in_entry = entry_key(table) is not None
     is_figure = in_entry and path[0] == FIGURES
     if len(path) == 1:
@@ -364,12 +364,12 @@ def _key_problem(path: Path, table: Path) -> str:
 
 
 def is_derived(metric: Metric, limit: float, seen: Sequence[float], tolerance: Tolerance) -> bool:
-    """Tell whether a limit is what the file's own rules make of the file's own figures."""
+    """Return True if a limit follows from the recorded values by the rules of the file."""
     return bool(seen) and metric.round_up(limit) == tolerance.recorded_limit_for(metric, seen)
 
 
 def _is_grouping(path: Path) -> bool:
-    """Tell whether a table may only hold other tables."""
+    """Return True if a table may contain only tables."""
     return (len(path) == 1 and path[0] in _GROUPS) or (
         len(path) == 3 and path[0] == "lectures" and path[2] == "variants"  # noqa: PLR2004 - as in the file's layout
     )

@@ -1,4 +1,4 @@
-"""The keys of a budget file: for each the value it takes, and what is said about any other."""
+"""Keys of a budget file: the value that each takes, and the message for any other value."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from pytest_lecturecheck.store.budget_file.toml_text import quote
 from pytest_lecturecheck.units import parse_duration, parse_size
 
 Reader: TypeAlias = Callable[[object], Any]
-"""Turns a TOML value into a value of the domain, or raises :class:`FaultError`."""
+"""Function that turns a TOML value into a domain value, or raises :class:`FaultError`."""
 Table: TypeAlias = Mapping[str, tuple[str, Reader]]
-"""For each key: the attribute that it fills, and its reader."""
+"""Key to the attribute that it sets, and its reader."""
 
 PACKAGE: Final = re.compile(r"([A-Za-z0-9._-]+)==(.*)", re.DOTALL)
-# Nothing runs without these, so a limit of zero is a slip of the pen; "no swap" or "no GPU" are real limits.
+# Every run has these, so a limit of zero is a typing error; "no swap" and "no GPU" are real limits.
 _NEVER_ZERO: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.WALL, Metric.CPU})
 _LONGEST_SHOWN: Final = 60
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class FaultError(Exception):
-    """What is wrong with one value, without its place."""
+    """A value that cannot be used; the message does not say where it is."""
 
 
 def show_value(value: object) -> str:
-    """Print a TOML value for a message, cut and free of control characters."""
+    """Format a TOML value for a message, shortened and free of control characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):
@@ -44,7 +44,7 @@ def show_value(value: object) -> str:
 
 
 def show_path(path: Sequence[str]) -> str:
-    """Print a key as TOML writes it (``lectures."intro.md".wall``)."""
+    """Format a key as TOML writes it (``lectures."intro.md".wall``)."""
     return ".".join(part if _BARE_KEY.fullmatch(part) else quote(part) for part in path)
 
 
@@ -53,16 +53,16 @@ def _fault(value: object, expected: str) -> FaultError:
 
 
 def read_text(value: object) -> str:
-    """Read any text."""
+    """Read text."""
     if not isinstance(value, str):
         raise _fault(value, "text in quotes")
     return value
 
 
 def read_texts(value: object) -> tuple[str, ...]:
-    """Read a list of texts."""
+    """Read a list of strings."""
     if not isinstance(value, list):
-        raise _fault(value, 'a list of texts, for example ["..."]')
+        raise _fault(value, 'a list of strings, for example ["..."]')
     return tuple(read_text(item) for item in value)
 
 
@@ -98,16 +98,16 @@ def read_seconds(value: object) -> float:
     return read_quantity(Unit.SECONDS, value)
 
 
-def read_figures(metric: Metric, value: object) -> tuple[float, ...]:
-    """Read the figures seen of ``metric``."""
+def read_quantities(metric: Metric, value: object) -> tuple[float, ...]:
+    """Read the recorded values of ``metric``."""
     if not isinstance(value, list):
-        raise _fault(value, "a list of the figures seen")
+        raise _fault(value, "a list of the recorded values")
     return tuple(read_quantity(metric.unit, item) for item in value)
 
 
 def read_finite(value: object) -> float:
     """Read a number of either sign."""
-    # A whole number beyond this has digits that a float would lose without a word.
+    # A float would silently lose digits of a larger whole number.
     if type(value) is int and abs(value) <= MOST_WHOLE:
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -118,12 +118,12 @@ def read_finite(value: object) -> float:
 def read_finites(value: object) -> tuple[float, ...]:
     """Read a list of numbers of either sign."""
     if not isinstance(value, list):
-        raise _fault(value, "a list of the figures seen")
+        raise _fault(value, "a list of the recorded values")
     return tuple(read_finite(item) for item in value)
 
 
 def read_unit(value: object) -> str:
-    """Read the unit of a lecture's figure."""
+    """Read the unit of a value that a lecture reports."""
     if not isinstance(value, str) or UNIT.fullmatch(value) is None:
         raise _fault(value, "a short text such as 's' or 'x'")
     return value
@@ -134,7 +134,7 @@ def check_hand_set(budget: MetricBudget) -> None:
     Refuse a limit that a person cannot have meant.
 
     Raises:
-        FaultError: zero, of something that every run has.
+        FaultError: the limit is zero, and every run has a higher value.
     """
     if budget.hand_set and budget.limit == 0 and budget.metric in _NEVER_ZERO:
         msg = f"the limit is zero; expected more: every run has a {budget.metric.label}"
@@ -142,14 +142,14 @@ def check_hand_set(budget: MetricBudget) -> None:
 
 
 def read_method(value: object) -> Method:
-    """Read how figures were had."""
+    """Read how values were measured."""
     if not isinstance(value, str) or value not in set(Method):
         raise _fault(value, f"one of {', '.join(Method)}")
     return Method(value)
 
 
 def read_true(value: object) -> bool:
-    """Read a mark that is only ever there or not."""
+    """Read a key that is either true or absent."""
     if value is not True:
         raise _fault(value, "true, or no such key")
     return True
@@ -157,7 +157,7 @@ def read_true(value: object) -> bool:
 
 def _read_number(least: float, value: object) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # A whole number beyond every float is none that could be computed with.
+    # Python integers may exceed every float.
     if not is_number or not least <= value <= sys.float_info.max:  # type: ignore[operator]
         raise _fault(value, f"a number, at least {least}")
     return value  # type: ignore[return-value]
@@ -231,7 +231,7 @@ ENTRY: Final[Table] = {
 }
 METRICS: Final = {metric.key: metric for metric in Metric}
 FIGURES: Final = "figures"
-"""The first part of the dotted keys that hold what a lecture reports (``figures.speedup``)."""
+"""First part of the dotted keys of values that a lecture reports (``figures.speedup``)."""
 FIGURE: Final[Table] = {
     "at_least": ("at_least", read_finite),
     "limit": ("limit", read_finite),
@@ -241,10 +241,10 @@ FIGURE: Final[Table] = {
 
 
 def metric_table(metric: Metric) -> Table:
-    """Give the keys inside the inline table of ``metric``."""
+    """Return the keys of the inline table of ``metric``."""
     return {
         "limit": ("limit", lambda value: read_quantity(metric.unit, value)),
-        "seen": ("seen", lambda value: read_figures(metric, value)),
+        "seen": ("seen", lambda value: read_quantities(metric, value)),
         "method": ("method", read_method),
         "by_hand": ("by_hand", read_true),
     }

@@ -1,8 +1,8 @@
 """
-Write a budget file: only the tables that changed, with every comment in its place.
+Write a budget file: only tables that changed are rewritten, and comments stay where they are.
 
-The file is edited as text. A library that keeps the whole document (tomlkit was tried) attaches the comment above a
-table to the table before it, so that it goes when that one goes, and cannot insert a table in order.
+The file is edited as text. tomlkit, which keeps whole documents, attaches the comment above a table to the table before
+it, so that both are removed together. It also cannot insert a table in sorted order.
 """
 
 from __future__ import annotations
@@ -34,35 +34,36 @@ from pytest_lecturecheck.store.budget_file.budget_reader import (
 )
 from pytest_lecturecheck.store.budget_file.budget_values import FIGURES, METRICS, PACKAGE, show_path
 from pytest_lecturecheck.store.budget_file.toml_text import Block, Kind, Piece, quote, trivia_lines
+from pytest_lecturecheck.store.surrogates import restore_surrogates
 from pytest_lecturecheck.units import GIB, KIB, MIB, TIB, format_size_up
 
 _ORDER: Final = ("recorded", "runs", "machine", "software", *METRICS, FIGURES, "heaviest_cells")
 _RANKS: Final = ("rules", "lectures", "machines", "software")
 _HASH_LENGTH: Final = 7
 _HEAD: Final = """\
-# What each lecture may need on {platform}. Written by: pytest --lecture-record
-# A limit changed by hand is kept by later recordings, and so are comments.
-# Figures that a lecture reports of itself (figures.*) get limits by hand only: at_least, limit, or both.
+# Limits of each lecture on {platform}. Written by: pytest --lecture-record
+# Later recordings keep comments, and limits that were changed by hand.
+# Values that a lecture reports (figures.*) get their limits by hand: at_least, limit, or both.
 
 schema = {schema}
 platform = {label}
 
 [rules]
-# Limits follow from the highest figure seen: the larger of x (1 + memory_fraction) and + memory_slack for sizes,
-# x time_factor + time_slack for times.
+# size limit = max(highest * (1 + memory_fraction), highest + memory_slack)
+# time limit = highest * time_factor + time_slack
 """
 Rows: TypeAlias = dict[str, str]
 """Key to the text of its value."""
 
 
 def head_text(platform: str, tolerance: Tolerance) -> str:
-    """Give the text of a file that holds no lecture yet."""
+    """Return the text of a file without lectures."""
     head = _HEAD.format(platform=platform, schema=SCHEMA, label=quote(platform))
     return head + "".join(f"{key} = {value}\n" for key, value in _rule_rows(tolerance).items())
 
 
 def update_text(old: BudgetText, budgets: PlatformBudgets) -> str:
-    """Give the text of a file after ``budgets`` took the place of what it said."""
+    """Return the text of a file after ``budgets`` replaced its content."""
     wanted = with_normal_keys(budgets)
     editor = _Editor(old=old, tolerance=wanted.tolerance)
     if old.budgets.tolerance != wanted.tolerance:
@@ -78,26 +79,29 @@ def update_text(old: BudgetText, budgets: PlatformBudgets) -> str:
 
 
 def with_normal_keys(budgets: PlatformBudgets) -> PlatformBudgets:
-    """Give the budgets with lectures' names as a file holds them."""
-    entries = {(normalize_lecture(lecture), variant): entry for (lecture, variant), entry in budgets.lectures.items()}
+    """Return the budgets with the names of lectures as a file spells them."""
+    entries = {
+        (normalize_lecture(lecture), restore_surrogates(variant)): entry
+        for (lecture, variant), entry in budgets.lectures.items()
+    }
     return replace(budgets, lectures=entries)
 
 
 def describe_entry(entry: LectureBudget, tolerance: Tolerance) -> tuple[Rows, Rows | None, Rows | None]:
-    """Give everything that a file holds of an entry, as text: two entries alike in this are one to the file."""
+    """Return all that a file states about an entry, as text; entries with equal text need no rewriting."""
     machine = machine_rows(entry.machine) if entry.machine else None
     software = software_rows(entry.software) if entry.software else None
     return entry_rows(entry, tolerance, {}), machine, software
 
 
 def entry_path(key: EntryKey) -> Path:
-    """Give the table that holds an entry."""
+    """Return the path of an entry's table."""
     lecture, variant = key
     return ("lectures", lecture, "variants", variant) if variant else ("lectures", lecture)
 
 
 def entry_rows(entry: LectureBudget, tolerance: Tolerance, written: Mapping[str, Any]) -> Rows:
-    """Give the keys of an entry's table, without the references; ``written`` is what stands there now."""
+    """Return the keys of an entry's table without references; ``written`` holds the present values."""
     rows: Rows = {}
     if entry.recorded is not None:
         rows["recorded"] = entry.recorded.isoformat()
@@ -121,7 +125,7 @@ def entry_rows(entry: LectureBudget, tolerance: Tolerance, written: Mapping[str,
 
 
 def machine_rows(machine: Machine) -> Rows:
-    """Give the keys of a machine's table."""
+    """Return the keys of a machine's table."""
     rows = {
         "system": quote(machine.system),
         "architecture": quote(machine.architecture),
@@ -146,7 +150,7 @@ def machine_rows(machine: Machine) -> Rows:
 
 
 def software_rows(software: Software) -> Rows:
-    """Give the keys of a software table."""
+    """Return the keys of a software table."""
     rows = {"python": quote(software.python)} if software.python else {}
     if software.blas:
         rows["blas"] = _list_text(software.blas)
@@ -191,7 +195,7 @@ def _metric_text(budget: MetricBudget, tolerance: Tolerance, written: object) ->
         parts.append(f"seen = [{', '.join(_quantity_text(metric, value) for value in budget.seen)}]")
     if budget.method is not None:
         parts.append(f"method = {quote(budget.method)}")
-    # A limit set by hand that happens to be what the rules give would otherwise be taken for a derived one.
+    # Without the mark, a limit set by hand that equals the derived one would be read as derived.
     pinned = limit is not None and (is_derived(metric, limit, budget.seen, tolerance) or before.get("by_hand") is True)
     if budget.hand_set and pinned:
         parts.append("by_hand = true")
@@ -199,10 +203,10 @@ def _metric_text(budget: MetricBudget, tolerance: Tolerance, written: object) ->
 
 
 def _figure_text(figure: ReportedValueBudget, written: object) -> str:
-    """Write a lecture's figure; each number in the shortest form that reads back as the same."""
+    """Format a reported value; each number in the shortest form that reads back unchanged."""
     before = written if isinstance(written, dict) else {}
     limits = {"at_least": figure.at_least, "limit": figure.limit}
-    # A whole number stays one, as its author wrote it.
+    # A whole number stays a whole number, as its author wrote it.
     parts = [
         f"{key} = {before[key] if type(before.get(key)) is int and before[key] == value else _number_text(value)}"
         for key, value in limits.items()
@@ -216,7 +220,7 @@ def _figure_text(figure: ReportedValueBudget, written: object) -> str:
 
 
 def _number_text(value: float) -> str:
-    """Write a number so that it reads back as the same, its exponent as people write it (``1e-9``)."""
+    """Format a number so that it reads back unchanged, with the exponent as people write it (``1e-9``)."""
     return repr(value).replace("e-0", "e-")
 
 
@@ -226,7 +230,7 @@ def _quantity_text(metric: Metric, value: float) -> str:
 
 
 def _kept_text(metric: Metric, limit: float, written: object) -> str | None:
-    """Give the text of a limit as a person wrote it ("2 GB") where it still is the limit."""
+    """Return the text of a limit as a person wrote it ("2 GB") if the limit has not changed."""
     if not isinstance(written, str) or metric.unit is Unit.COUNT:
         return None
     try:
@@ -241,7 +245,7 @@ def _join(pieces: list[Piece]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Editor:
-    """The tables of one file while they are changed."""
+    """The tables of one file during editing."""
 
     old: BudgetText
     tolerance: Tolerance
@@ -251,7 +255,7 @@ class _Editor:
     has_changed: bool = False
 
     def __post_init__(self) -> None:
-        """Index the blocks by their normalised place, and the shared tables by their content."""
+        """Index the blocks by their normalised path, and the shared tables by their content."""
         self.blocks = {_normal_path(block.path): block for block in self.old.blocks}
         machines = {("machines", _body(machine_rows(item))): name for name, item in self.old.machines.items()}
         software = {("software", _body(software_rows(item))): name for name, item in self.old.software.items()}
@@ -277,12 +281,12 @@ class _Editor:
         self.put(path, {name: rows[name] for name in ordered}, unchanged)
 
     def share(self, group: str, rows: Rows) -> str:
-        """Give the name of the table that describes a machine or software; add it where there is none."""
+        """Return the name of the table that describes a machine or software, which is added if missing."""
         body = _body(rows)
         name = self.names.get((group, body))
         if name is None:
             digest = hashlib.sha256(body.encode("utf-8")).hexdigest()
-            # A longer name is only needed where someone edited the table that has the short one.
+            # A longer name is needed only if somebody edited the table with the short one.
             lengths = range(_HASH_LENGTH, len(digest))
             name = next(
                 candidate
@@ -295,7 +299,7 @@ class _Editor:
         return name
 
     def put(self, path: Path, rows: Rows, unchanged: Rows) -> None:
-        """Let a table hold ``rows``; what is ``unchanged`` stays as it is written."""
+        """Set the keys of a table to ``rows``; rows that equal ``unchanged`` keep their spelling."""
         self.has_changed = True
         header = f"[{_header_text(path)}]"
         block = self.blocks.get(path)
@@ -321,7 +325,7 @@ class _Editor:
         block.body = body
 
     def remove(self, path: Path) -> None:
-        """Remove a table with the comment that stands directly above it; other comments stay."""
+        """Remove a table and the comment directly above it; other comments stay."""
         self.has_changed = True
         paths = list(self.blocks)
         following = paths[paths.index(path) + 1 :]
@@ -334,7 +338,7 @@ class _Editor:
             self.old.epilogue[:0] = floating
 
     def drop_unreferenced(self) -> None:
-        """Remove machines and software that no entry refers to any more."""
+        """Remove machines and software that no entry refers to."""
         if not self.has_changed:
             return
         entries = {key for path in self.blocks if (key := entry_key(path)) is not None}
@@ -345,7 +349,7 @@ class _Editor:
                 self.remove(path)
 
     def text(self) -> str:
-        """Give the whole file, its tables in order."""
+        """Return the text of the whole file, with its tables in order."""
         ordered = sorted(self.blocks.items(), key=lambda item: _sort_key(item[0]))
         return "".join(block.text for _, block in ordered) + _join(self.old.epilogue)
 
@@ -362,7 +366,7 @@ def _body(rows: Rows) -> str:
 
 
 def _header_text(path: Path) -> str:
-    """Write a header's path; lectures and variants are always quoted."""
+    """Format the path of a header; lectures and variants are always quoted."""
     if path[0] != "lectures":
         return show_path(path)
     return ".".join(quote(part) if index % 2 else part for index, part in enumerate(path))

@@ -1,7 +1,7 @@
 """
-Keep budgets in files that people review: ``lecture-budgets/<platform>.toml``.
+Budget files, which people review: ``lecture-budgets/<platform>.toml``.
 
-The layout is described in ``docs/reference/budget-files.md``.
+The format is described in ``docs/reference/budget-files.md``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.budget_file.budget_reader import BudgetText, parse_budget_text
 
 FOLDER_NAME: Final = "lecture-budgets"
-"""The folder under pytest's rootdir where budget files live."""
+"""The folder of budget files under pytest's rootdir."""
 
 
 def budget_path(folder: Path, platform: str) -> Path:
     """
-    Give the budget file of a platform.
+    Return the path of the budget file of a platform.
 
     Raises:
         SettingsError: the label cannot be a file name.
@@ -32,7 +32,7 @@ def budget_path(folder: Path, platform: str) -> Path:
 
 def load_budgets(path: Path) -> PlatformBudgets:
     """
-    Read a budget file; one that is not there holds no budgets.
+    Read a budget file; a missing file has no budgets.
 
     Raises:
         BudgetFileError: the file cannot be read or has faults; all of them are listed, one line each.
@@ -44,7 +44,7 @@ def load_budgets(path: Path) -> PlatformBudgets:
 
 def load_folder(folder: Path) -> dict[str, PlatformBudgets]:
     """
-    Read the budget files of all platforms; a folder that is not there holds none.
+    Read the budget files of all platforms; a missing folder has none.
 
     Raises:
         BudgetFileError: files that cannot be read or have faults; all faults of all files are listed, one line each.
@@ -64,28 +64,28 @@ def load_folder(folder: Path) -> dict[str, PlatformBudgets]:
 
 def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
     """
-    Bring a budget file to what ``budgets`` say; only tables that differ are written anew.
+    Update a budget file to ``budgets``; only tables that differ are rewritten.
 
-    Derived limits are written as the rules of ``budgets`` give them from the figures as printed. A file that already
-    says so is not touched.
+    Derived limits are computed by the rules of ``budgets`` from the values as printed. A file that needs no change is
+    not touched.
 
     Args:
         path: the file, ``<platform>.toml``; folders are made as needed.
-        budgets: everything the file is to hold: an entry that is not in there is removed.
+        budgets: the complete content; entries that are not in it are removed.
 
     Returns:
         Whether the file was written.
 
     Raises:
-        BudgetFileError: the file as it stands has faults (it is not overwritten), is not the platform's own, or cannot
-            be written.
+        BudgetFileError: the present file has faults (and is not overwritten), belongs to another platform, or
+            cannot be written.
     """
     platform = _platform_of(path)
     if platform != budgets.platform:
         msg = f"{path}: budgets of {budgets.platform} belong in another file; expected {budgets.platform}.toml"
         raise BudgetFileError(msg)
     text = _read(path)
-    # Only a session that records writes.
+    # Only a session that records needs the writer.
     from pytest_lecturecheck.store.budget_file import budget_writer as writing  # noqa: PLC0415 - see above
 
     old = _parse(path, writing.head_text(platform, budgets.tolerance) if text is None else text)
@@ -102,7 +102,7 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
 
 
 def _read(path: Path) -> str | None:
-    """Give the text with LF line ends, or ``None`` where there is no file."""
+    """Return the text with LF line ends, or ``None`` if there is no file."""
     try:
         text = read_plain_bytes(path, most_bytes=MOST_SETTINGS_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
@@ -131,7 +131,7 @@ def _platform_of(path: Path) -> str:
 
 
 def _check_faithful(path: Path, text: str, budgets: PlatformBudgets) -> None:
-    """Read back what is about to be written: a budget that does not survive must not replace the file."""
+    """Parse the new text before it replaces the file, and refuse it if a budget does not survive."""
     from pytest_lecturecheck.store.budget_file import budget_writer as writing  # noqa: PLC0415 - as in save_budgets
 
     wanted = writing.with_normal_keys(budgets)

@@ -1,8 +1,8 @@
 """
-TOML as text with places: the statements of a file, each with its line, its value, and the exact text it was written as.
+TOML as text with positions: the statements of a file, each with its line, its value and its exact text.
 
-TOML libraries forget where a key stood and which table a comment belongs to; a budget file needs both. Values are still
-read by :mod:`tomllib`, one statement at a time, so that one fault does not hide the next.
+TOML libraries discard the line of a key and the table that a comment belongs to; a budget file needs both. Values are
+still read by :mod:`tomllib`, one statement at a time, so that one fault does not hide the next.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CONFLICT: Final = re.compile(r"(?:<{7}|>{7}|\|{7}|={7})(?: .*|)")
 
 
 class Kind(StrEnum):
-    """What a piece of text is."""
+    """The kinds of text pieces."""
 
     TRIVIA = "trivia"
     """A blank line or a comment on a line of its own."""
     HEADER = "header"
     PAIR = "pair"
     BROKEN = "broken"
-    """Not TOML; ``reason`` says why."""
+    """Not TOML; ``reason`` explains why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,14 @@ class Piece:
     One statement, or one line of trivia; the pieces of a text joined are the text.
 
     Attributes:
-        kind: what it is.
-        text: exactly as written, line end included.
+        kind: its kind.
+        text: the exact text, with its line end.
         line: 1-based line where it starts.
         path: the header's or the key's parts.
         value: the value of a pair.
-        value_span: where the value (or the header) stands inside ``text``.
-        comments: comments that stand inside the value.
-        reason: why a broken piece is not TOML, with ``line`` at the fault.
+        value_span: position of the value (or the header) in ``text``.
+        comments: comments inside the value.
+        reason: why a broken piece is not TOML; ``line`` is then that of the fault.
     """
 
     kind: Kind
@@ -75,17 +75,17 @@ class Piece:
 
     @property
     def is_blank(self) -> bool:
-        """Tell whether this is an empty line."""
+        """Return True for an empty line."""
         return not self.text.strip()
 
 
 @dataclass(slots=True, kw_only=True)
 class Block:
     """
-    One table as written: what stands above its header, the header, and its statements.
+    One table as written: the lines above its header, the header, and its statements.
 
     Attributes:
-        path: the header's parts; empty for what stands before the first header.
+        path: the parts of the header; empty for the text before the first header.
         lead: the trivia above the header.
         header: the header, or ``None`` before the first one.
         body: statements and the trivia between them; trivia after the last statement leads the next block.
@@ -100,19 +100,19 @@ class Block:
 
     @property
     def text(self) -> str:
-        """Give the block as written."""
+        """Return the block as written."""
         header = [self.header] if self.header else []
         return "".join(piece.text for piece in (*self.lead, *header, *self.body))
 
 
 def find_conflict_markers(text: str) -> list[tuple[int, str]]:
-    """Give line and text of every merge conflict marker."""
+    """Return line and text of every merge conflict marker."""
     lines = enumerate(text.split("\n"), start=1)
     return [(number, line.rstrip("\r")) for number, line in lines if _CONFLICT.fullmatch(line.rstrip("\r"))]
 
 
 def scan_pieces(text: str) -> list[Piece]:
-    """Cut a text into its statements and trivia, in order."""
+    """Split a text into its statements and trivia, in order."""
     pieces, position, line = [], 0, 1
     while position < len(text):
         piece = _read_piece(text, position, line)
@@ -123,7 +123,7 @@ def scan_pieces(text: str) -> list[Piece]:
 
 
 def group_blocks(pieces: list[Piece]) -> tuple[list[Block], list[Piece]]:
-    """Group pieces into tables; also give the trivia at the end of the file."""
+    """Group pieces into tables; return them and the trivia at the end of the file."""
     blocks, trivia = [Block()], []
     for piece in pieces:
         if piece.kind is Kind.TRIVIA:
@@ -132,7 +132,7 @@ def group_blocks(pieces: list[Piece]) -> tuple[list[Block], list[Piece]]:
         if piece.kind is Kind.HEADER:
             blocks.append(Block(path=piece.path, lead=trivia, header=piece))
         elif piece.kind is Kind.BROKEN and piece.text.lstrip().startswith("["):
-            # What follows a header that cannot be read does not belong to the table before it.
+            # Statements after an unreadable header do not belong to the table before it.
             blocks.append(Block(is_lost=True, lead=trivia, body=[piece]))
         else:
             blocks[-1].body += [*trivia, piece]
@@ -141,12 +141,12 @@ def group_blocks(pieces: list[Piece]) -> tuple[list[Block], list[Piece]]:
 
 
 def trivia_lines(text: str) -> list[Piece]:
-    """Make pieces of comment lines and blank lines."""
+    """Return comment lines and blank lines as pieces."""
     return [Piece(kind=Kind.TRIVIA, text=line, line=0) for line in text.splitlines(keepends=True)]
 
 
 def quote(text: str) -> str:
-    """Write a TOML basic string in readable UTF-8; only what TOML demands is escaped, and lone surrogates."""
+    """Format a TOML basic string; only characters that TOML requires and lone surrogates are escaped."""
     return '"' + "".join(_escape(char) for char in escape_surrogates(text)) + '"'
 
 
@@ -189,7 +189,7 @@ def _read_piece(text: str, start: int, line: int) -> Piece:
 
 
 def _load(raw: str) -> tuple[dict[str, Any], str]:
-    """Read one statement; also give why it is refused, or an empty string."""
+    """Parse one statement; return its data, and why it is refused or an empty string."""
     try:
         data = tomllib.loads(raw)
     # A number of thousands of digits is a ValueError of Python's own.
@@ -201,7 +201,7 @@ def _load(raw: str) -> tuple[dict[str, Any], str]:
 
 
 def _find_end(text: str, start: int) -> tuple[int, int, list[str]]:
-    """Find where the statement at ``start`` ends, where its last token ends, and the comments before that token."""
+    """Return the end of the statement at ``start``, the end of its last token, and the comments before that."""
     depth, span_end = 0, start
     comments: list[str] = []
     inside: list[str] = []
@@ -217,7 +217,7 @@ def _find_end(text: str, start: int) -> tuple[int, int, list[str]]:
             inside = [*comments]
         depth += {"open": 1, "close": -1}.get(group or "", 0)
     if depth > 0:
-        # A bracket that never closes would swallow the rest of the file: only its own line is at fault.
+        # An unclosed bracket would consume the rest of the file; report its own line only.
         newline = text.find("\n", start)
         return (newline + 1 if newline >= 0 else len(text)), span_end, []
     return len(text), span_end, inside
@@ -234,6 +234,6 @@ def _header_path(data: dict[str, Any]) -> tuple[str, ...]:
 def _broken(raw: str, line: int, message: str) -> Piece:
     place = _PLACE.search(message)
     offset = int(place.group(1)) - 1 if place and place.group(1) else 0
-    # The text keeps its length: the next piece's line is counted from it; the fault's own line may lie further down.
+    # The text keeps its length because the line of the next piece is counted from it.
     reason = _PLACE.sub("", message)
     return Piece(kind=Kind.BROKEN, text=raw, line=line + min(offset, raw.rstrip("\n").count("\n")), reason=reason)
