@@ -26,7 +26,7 @@ DEFAULT = Tolerance()
         (Metric.MAJOR_FAULTS, [0], 0),
     ],
 )
-def test_limits_follow_from_the_highest_figure_seen(metric, seen, limit):
+def test_limits_follow_from_the_highest_recorded_value(metric, seen, limit):
     assert DEFAULT.limit_for(metric, seen) == limit
 
 
@@ -50,13 +50,13 @@ def test_a_limit_never_fails_the_runs_it_was_derived_from(metric, seen, toleranc
     assert tolerance.limit_for(metric, seen) >= max(seen)
 
 
-def test_nothing_seen_gives_no_limit():
+def test_no_recorded_values_give_no_limit():
     with pytest.raises(ValueError, match="no limit can be derived for peak_rss_bytes: there are no recorded values"):
         DEFAULT.limit_for(Metric.PEAK_RSS, [])
 
 
 @pytest.mark.parametrize("figure", [math.nan, math.inf, -1])
-def test_figures_that_compare_as_false_are_refused_everywhere(figure):
+def test_nan_and_impossible_values_are_refused_everywhere(figure):
     message = f"wall_seconds = {figure!r} cannot be a value or a limit: expected a finite number, at least 0"
     for build in (
         lambda: MetricBudget(metric=Metric.WALL, limit=figure),
@@ -78,7 +78,7 @@ def test_figures_that_compare_as_false_are_refused_everywhere(figure):
         ("time_slack_seconds", math.inf, 0),
     ],
 )
-def test_a_tolerance_that_would_fail_what_was_seen_is_refused(name, value, least):
+def test_a_tolerance_that_fails_recorded_values_is_refused(name, value, least):
     with pytest.raises(SettingsError) as caught:
         Tolerance(**{name: value})
     assert str(caught.value) == (

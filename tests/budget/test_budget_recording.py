@@ -57,7 +57,7 @@ def texts(changes):
     return [change.text for change in changes]
 
 
-def test_a_first_recording_holds_limits_figures_and_what_people_ask_for():
+def test_a_first_recording_has_limits_values_and_context():
     runs = [run(400, repeat=2), run(398, repeat=1, seconds=12.3456), run(399, repeat=3)]
     budgets, changes = recorded(*runs, today=TODAY)
     assert budgets.lectures == {
@@ -88,14 +88,14 @@ def test_a_first_recording_holds_limits_figures_and_what_people_ask_for():
     ]
 
 
-def test_figures_without_a_default_limit_are_kept_without_one():
+def test_metrics_without_a_default_limit_get_none():
     readings = {RSS: measured(RSS, 300 * MIB), CPU: Unavailable(metric=CPU, reason="no")}
     budgets, changes = recorded(run(readings=readings))
     assert budgets.find("a.md").metrics == {RSS: MetricBudget(metric=RSS, seen=(300 * MIB,), method=Method.EXACT)}
     assert changes == []
 
 
-def test_new_figures_take_the_place_of_the_old_ones():
+def test_new_values_replace_the_old_ones():
     before, _ = recorded(run(400), run(410, repeat=2))
     after, changes = recorded(run(600), budgets=before, today=TODAY)
     assert after.find("a.md").metrics[FOOTPRINT].seen == (600 * MIB,)
@@ -107,7 +107,7 @@ def test_new_figures_take_the_place_of_the_old_ones():
     ]
 
 
-def test_limits_set_by_hand_are_kept_and_said_to_be_exceeded():
+def test_limits_set_by_hand_stay_even_if_exceeded():
     by_hand = MetricBudget(metric=FOOTPRINT, limit=500 * MIB, hand_set=True)
     before = replace(EMPTY, lectures={("a.md", ""): LectureBudget(lecture="a.md", metrics={FOOTPRINT: by_hand})})
     after, changes = recorded(run(600), budgets=before)
@@ -132,7 +132,7 @@ def test_a_limit_that_a_person_took_away_stays_away():
     assert [change.metric for change in changes] == [FOOTPRINT]
 
 
-def test_a_limit_that_follows_the_rules_is_derived_anew_for_every_metric():
+def test_derived_limits_are_updated_for_every_metric():
     seen = (300 * MIB,)
     limit = Tolerance().recorded_limit_for(RSS, seen)
     entry = LectureBudget(lecture="a.md", metrics={RSS: MetricBudget(metric=RSS, limit=limit, seen=seen)})
@@ -142,7 +142,7 @@ def test_a_limit_that_follows_the_rules_is_derived_anew_for_every_metric():
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.COMPLETED])
-def test_a_lecture_with_a_run_that_did_not_complete_is_not_recorded(outcome):
+def test_a_lecture_with_an_incomplete_run_is_not_recorded(outcome):
     before, _ = recorded(run(400))
     runs = [run(800), run(800, repeat=2, outcome=outcome), run(500, lecture="b.md")]
     after, changes = recorded(*runs, budgets=before, today=TODAY)
@@ -151,7 +151,7 @@ def test_a_lecture_with_a_run_that_did_not_complete_is_not_recorded(outcome):
     assert recorded(*runs[:2])[0] == EMPTY
 
 
-def test_runs_of_another_platform_and_other_lectures_leave_an_entry_alone():
+def test_other_platforms_and_lectures_do_not_change_an_entry():
     before, _ = recorded(run(400))
     runs = [run(900, platform="darwin-arm64-cpu"), run(500, lecture="b.md")]
     after, _ = recorded(*runs, budgets=before, today=TODAY)
@@ -225,7 +225,7 @@ def test_runs_that_disagree_are_named():
     )
 
 
-def test_what_was_not_measured_this_time_keeps_its_old_figures_and_says_so():
+def test_an_unmeasured_metric_keeps_its_recorded_values():
     before, _ = recorded(run(400))
     gone = {FOOTPRINT: Unavailable(metric=FOOTPRINT, reason="no"), WALL: measured(WALL, 50.0)}
     after, changes = recorded(run(readings=gone), budgets=before)
@@ -237,7 +237,7 @@ def test_what_was_not_measured_this_time_keeps_its_old_figures_and_says_so():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
-def test_a_figure_that_cannot_be_is_not_recorded(value):
+def test_an_impossible_value_is_not_recorded(value):
     budgets, _ = recorded(run(readings={FOOTPRINT: measured(FOOTPRINT, value), WALL: measured(WALL, 1.0)}))
     assert set(budgets.find("a.md").metrics) == {WALL}
 
@@ -304,7 +304,7 @@ def test_new_rules_move_derived_limits_and_no_others():
     assert recorded(budgets=before)[0] == before
 
 
-def test_a_limit_dropped_is_said():
+def test_a_dropped_limit_is_reported():
     before, changes = recorded(run(400))
     dropped = replace(changes[0], old_limit=464 * MIB, new_limit=None, old_seen=(400 * MIB,))
     assert dropped.text == "a.md: peak footprint: seen 400 MiB (unchanged), limit 464 MiB (dropped)"

@@ -19,7 +19,7 @@ def growing(days, monthly, start=1e9):
 
 
 @given(DAYS, st.floats(0.031, 0.5), st.sampled_from([1, -1]), st.randoms())
-def test_a_steady_drift_is_found_in_any_order_and_as_large_as_it_is(days, monthly, sign, order):
+def test_a_steady_drift_is_found_in_any_order(days, monthly, sign, order):
     rate = (1 + monthly) ** sign - 1
     points = growing(days, rate)
     order.shuffle(points)
@@ -55,7 +55,7 @@ def test_the_answer_does_not_depend_on_unit_calendar_or_order(points, shift, pow
 
 
 @given(POINTS)
-def test_what_is_said_to_drift_has_enough_behind_it(points):
+def test_a_reported_drift_has_enough_measurements(points):
     found = find_drift(points)
     if found is not None:
         assert found.count >= 5
@@ -99,7 +99,7 @@ def test_a_drift_is_found_beneath_smaller_noise():
 
 
 @pytest.mark.parametrize("values", [(), (0.0,) * 9, (float("inf"),) * 9, (-1.0,) * 9])
-def test_figures_that_are_none(values):
+def test_values_that_are_ignored(values):
     assert find_drift([(10 * day, value) for day, value in enumerate(values)]) is None
 
 

@@ -35,7 +35,7 @@ def recorded(*runs: Run, before: PlatformBudgets | None = None):
     return budgets.find("a.md").metrics
 
 
-def test_what_arrays_had_in_use_gets_the_limit_and_the_rest_are_figures():
+def test_live_gpu_memory_gets_the_limit_if_an_allocator_reports_it():
     metrics = recorded(run(GPU_LIVE=GIB, GPU_POOL=2 * GIB, GPU_USED=3 * GIB, COMPILE=6.0))
     assert {metric: budget.limit for metric, budget in metrics.items()} == {
         LIVE: metrics[LIVE].limit,
@@ -47,7 +47,7 @@ def test_what_arrays_had_in_use_gets_the_limit_and_the_rest_are_figures():
     assert metrics[COMPILE].seen == (6.0,)
 
 
-def test_where_no_allocator_speaks_what_was_held_gets_the_limit():
+def test_used_gpu_memory_gets_the_limit_without_an_allocator():
     metrics = recorded(run(GPU_USED=3 * GIB))
     assert metrics[USED].limit >= 3 * GIB * 1.1
 
@@ -58,7 +58,7 @@ def test_a_reservation_is_never_recorded():
     assert recorded(run(GPU_USED=11 * GIB, is_reserved=True)) == {}
 
 
-def test_a_reservation_is_not_held_against_a_limit_on_either_side():
+def test_a_reservation_is_never_compared_with_a_limit():
     for limit in (10 * GIB, 12 * GIB):
         metrics = {USED: MetricBudget(metric=USED, limit=limit, hand_set=True)}
         verdict = judge(

@@ -52,20 +52,20 @@ def texts(changes):
 @pytest.mark.parametrize(
     ("better", "todo"), [(Better.HIGHER, "at_least"), (Better.LOWER, "limit"), (None, "at_least or limit")]
 )
-def test_a_first_record_keeps_what_was_seen_and_gives_no_limit(better, todo):
+def test_a_first_record_keeps_values_without_limits(better, todo):
     runs = [run(speedup(value, better=better), repeat=number) for number, value in ((2, 1.7), (1, 1.66), (3, 1.67))]
     entry, changes = recorded(*runs)
     assert entry.reported_values == {"speedup": ReportedValueBudget(name="speedup", seen=(1.66, 1.7, 1.67), unit="x")}
     assert texts(changes) == [f"a.md: speedup: seen 1.66 to 1.7 x; no limit: set {todo} by hand"]
 
 
-def test_a_lecture_that_was_never_recorded_keeps_its_figures_too():
+def test_a_new_lecture_keeps_its_reported_values_too():
     budgets, changes = record(PlatformBudgets(platform="linux"), [run(speedup(1.7))], today=TODAY)
     assert budgets.find("a.md").reported_values["speedup"].seen == (1.7,)
     assert texts(changes)[-1] == "a.md: speedup: seen 1.7 x; no limit: set at_least by hand"
 
 
-def test_limits_set_by_hand_are_kept_and_the_runs_are_within_what_they_recorded():
+def test_limits_set_by_hand_are_kept():
     before = ReportedValueBudget(name="speedup", at_least=1.5, limit=2.0, seen=(1.6,), unit="x")
     entry, changes = recorded(run(speedup(1.9)), reported_values=[before])
     assert entry.reported_values["speedup"] == replace(before, seen=(1.9,))
@@ -84,7 +84,7 @@ def test_limits_set_by_hand_are_kept_and_the_runs_are_within_what_they_recorded(
         (2.0, ""),
     ],
 )
-def test_runs_beyond_a_limit_set_by_hand_are_told(value, warning):
+def test_runs_beyond_a_limit_set_by_hand_are_reported(value, warning):
     before = ReportedValueBudget(name="speedup", at_least=1.5, limit=2.0, seen=(1.0,), unit="x")
     entry, (change,) = recorded(run(speedup(value)), reported_values=[before])
     assert change.warning == warning
@@ -101,7 +101,7 @@ def test_small_differences_leave_the_entry_as_it_is():
     assert not change.is_untouched
 
 
-def test_a_figure_that_is_reported_no_more_goes_unless_it_has_a_limit():
+def test_a_value_no_longer_reported_goes_unless_limited():
     limited = ReportedValueBudget(name="distance", limit=1e-12, seen=(1e-15,))
     entry, changes = recorded(run(), reported_values=[ReportedValueBudget(name="speedup", seen=(1.7,)), limited])
     assert entry.reported_values == {"distance": limited}
@@ -135,9 +135,7 @@ def test_runs_that_disagree_about_the_unit_record_nothing():
     assert texts(changes) == ["a.md: speedup: reported in different units ('%', 'x'), recorded values and limits kept"]
 
 
-def test_another_lecture_keeps_its_figures():
-    other = LectureBudget(
-        lecture="b.md", reported_values={"speedup": ReportedValueBudget(name="speedup", at_least=1.5)}
-    )
+def test_another_lecture_keeps_its_reported_values():
+    other = LectureBudget(lecture="b.md", reported_values={"speedup": ReportedValueBudget(name="speedup", at_least=1.5)})
     budgets, _ = record(PlatformBudgets(platform="linux", lectures={("b.md", ""): other}), [run()], today=TODAY)
     assert budgets.find("b.md") == other

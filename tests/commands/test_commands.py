@@ -157,7 +157,7 @@ def test_one_recorded_notebook_is_not_described_as_the_package(book, capsys):
     assert "\n1 notebook was run on 2026-01-12 and measured with " in call(capsys, "readme", "last")[1]
 
 
-def test_damaged_files_are_passed_over_and_named(book, capsys):
+def test_damaged_files_are_skipped_and_named(book, capsys):
     keep(book, before())
     (bad,) = keep(book, after())
     bad.write_text("[", encoding="utf-8")

@@ -124,7 +124,7 @@ def test_numbers_that_no_machine_gives_are_named(tmp_path, place, value, message
     assert "expected a finite number of at most" in err
 
 
-def test_a_figure_of_a_lecture_may_be_any_finite_number(tmp_path):
+def test_a_reported_value_may_be_any_finite_number(tmp_path):
     place = next(place for place in PLACES if "figures" in place and place[-1] == "value")
     path = tmp_path / "x.json"
     path.write_text(document(place, 1e308), encoding="utf-8")

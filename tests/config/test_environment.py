@@ -22,7 +22,7 @@ def on_gpu(kernel_count: int, **more) -> EnvironmentContext:
     return EnvironmentContext(kernel_count=kernel_count, device_bytes=15 * GIB, cache_folder="/cache", **more)
 
 
-def test_nothing_is_set_where_nothing_is_said():
+def test_nothing_is_set_by_default():
     assert kernel_environment(EnvironmentRules(), None, None, on_gpu(3)) == {}
 
 
@@ -52,7 +52,7 @@ def test_the_settings_change_what_a_built_in_profile_sets():
         (30, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
     ],
 )
-def test_jax_ci_divides_the_card_among_the_kernels_that_run_at_once(kernel_count, share):
+def test_jax_ci_divides_the_card_among_concurrent_kernels(kernel_count, share):
     assert kernel_environment(EnvironmentRules(), "jax-ci", None, on_gpu(kernel_count)) == {
         "JAX_COMPILATION_CACHE_DIR": "/cache",
         "JAX_TRACEBACK_FILTERING": "off",
@@ -73,7 +73,7 @@ def test_jax_ci_leaves_alone_what_the_user_has_set_outside(name):
     assert kernel_environment(EnvironmentRules(), "jax-ci", None, place) == {"JAX_COMPILATION_CACHE_DIR": "/cache"}
 
 
-def test_a_lecture_pinned_to_the_cpu_sees_no_device_whatever_the_profile_says():
+def test_a_lecture_pinned_to_the_cpu_never_sees_a_device():
     rules = EnvironmentRules(base={"JAX_PLATFORMS": "cuda"})
     assert kernel_environment(rules, None, GpuNeed.CPU, on_gpu(1)) == {
         "CUDA_VISIBLE_DEVICES": "-1",

@@ -41,7 +41,7 @@ def test_option_names_are_unique():
     assert len(OPTIONS_BY_NAME) == len(OPTIONS)
 
 
-def test_every_setting_of_a_lecture_can_be_stated_in_a_lecture():
+def test_a_lecture_can_state_all_of_its_settings():
     stated = {option.field.removeprefix("run.") for option in LECTURE_OPTIONS.values()}
     assert stated == {item.name for item in fields(RunSettings)} - NO_LAYER
 

@@ -123,7 +123,7 @@ def faults_of(path, text):
         ),
     ],
 )
-def test_a_bad_value_is_named_with_its_line_its_key_and_what_was_expected(path, line, problem):
+def test_a_bad_value_is_named_with_line_and_key(path, line, problem):
     assert faults_of(path, f'schema = 1\n\n[lectures."a b.md"]\n{line}\n') == [f'line 4: lectures."a b.md".{problem}']
 
 
@@ -254,7 +254,7 @@ def test_numbers_without_end(path):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
-def test_a_damaged_file_is_read_as_toml_has_it_or_refused(data):
+def test_a_damaged_file_is_read_as_tomllib_does_or_refused(data):
     lines = DOCUMENTATION.read_text("utf-8").split("```toml\n", 1)[1].split("```", 1)[0].split("\n")
     index = data.draw(st.integers(0, len(lines) - 1))
     column = data.draw(st.integers(0, len(lines[index])))
@@ -292,7 +292,7 @@ def test_what_is_not_utf_8_is_named(path):
     assert str(caught.value) == f"{path} line 2: byte 0xe9 is not UTF-8; save the file as UTF-8"
 
 
-def test_a_file_that_is_not_named_for_a_platform_is_refused(tmp_path):
+def test_a_file_not_named_after_a_platform_is_refused(tmp_path):
     path = tmp_path / "my machine.toml"
     path.write_text("schema = 1\n", "utf-8")
     with pytest.raises(BudgetFileError) as caught:

@@ -109,7 +109,7 @@ def test_a_new_file_is_sorted_readable_and_complete(path):
     assert path.read_bytes().decode("utf-8") == EXAMPLE
 
 
-def test_the_example_of_the_documentation_is_a_file_as_it_is_written(path):
+def test_the_example_of_the_documentation_is_what_is_written(path):
     text = DOCUMENTATION.read_text("utf-8")
     example = text.split("```toml\n", 1)[1].split("```", 1)[0]
     held = load_budgets(write(path, example))
@@ -152,7 +152,7 @@ def test_budgets_survive_the_store(given_budgets):
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.data())
-def test_saving_over_a_commented_file_gives_the_new_budgets_and_keeps_the_comments(data):
+def test_saving_over_a_commented_file_keeps_the_comments(data):
     keys = data.draw(entry_keys)
     first, second = data.draw(many_budgets(keys)), data.draw(many_budgets(keys))
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +177,7 @@ def test_saving_over_a_commented_file_gives_the_new_budgets_and_keeps_the_commen
 
 @settings(max_examples=examples(15), deadline=None)
 @given(st.data())
-def test_only_the_order_of_entries_in_the_file_matters_not_that_of_recording(data):
+def test_the_order_of_recording_does_not_matter(data):
     given_budgets = data.draw(many_budgets())
     order = data.draw(st.permutations(list(given_budgets.lectures)))
     with tempfile.TemporaryDirectory() as folder:
@@ -190,7 +190,7 @@ def test_only_the_order_of_entries_in_the_file_matters_not_that_of_recording(dat
         assert one_by_one.read_bytes() == at_once.read_bytes()
 
 
-def test_comments_and_hand_written_limits_stay_when_an_entry_is_recorded(path):
+def test_comments_and_limits_set_by_hand_survive_recording(path):
     write(
         path,
         """\
@@ -263,7 +263,7 @@ def test_comments_inside_a_replaced_value_move_above_it(path):
     assert path.read_text("utf-8").endswith(expected)
 
 
-def test_an_entry_that_is_dropped_takes_only_its_own_comment_along(path):
+def test_a_removed_entry_takes_only_its_own_comment(path):
     write(
         path,
         'schema = 1\n\n# section\n\n# about a\n[lectures."a.md"]\nwall = "1 s"\n\n'
@@ -274,7 +274,7 @@ def test_an_entry_that_is_dropped_takes_only_its_own_comment_along(path):
     assert path.read_text("utf-8") == 'schema = 1\n\n# section\n\n# about b\n[lectures."b.md"]\nwall = "2 s"\n'
 
 
-def test_the_last_entry_that_is_dropped_leaves_floating_comments_at_the_end(path):
+def test_removing_the_last_entry_keeps_floating_comments(path):
     write(path, 'schema = 1\n\n# section\n\n# about a\n[lectures."a.md"]\nwall = "1 s"\n')
     save_budgets(path, replace(load_budgets(path), lectures={}))
     assert path.read_text("utf-8") == "schema = 1\n\n# section\n"
@@ -297,7 +297,7 @@ def test_a_file_with_crlf_gets_lf_when_it_changes(path):
     assert b"\r" not in path.read_bytes()
 
 
-def test_keys_in_nfd_match_and_become_nfc_when_their_table_changes(path):
+def test_keys_in_nfd_match_and_become_nfc(path):
     write(path, f'schema = 1\n[lectures."{unicodedata.normalize("NFD", "été.md")}"] # summer\nwall = "3 s"\n')
     held = load_budgets(path)
     assert list(held.lectures) == [("été.md", "")]
@@ -314,7 +314,7 @@ def test_names_that_are_no_unicode_survive(path):
     assert load_budgets(path) == printed(given_budgets)
 
 
-def test_machines_and_software_are_shared_and_go_with_their_last_entry(path):
+def test_machines_and_software_go_with_their_last_entry(path):
     other = replace(MACHINE, cpu="Intel Xeon")
     save_budgets(path, budgets(entry("a.md"), entry("b.md"), entry("c.md", machine=other)))
     text = path.read_text("utf-8")
@@ -327,7 +327,7 @@ def test_machines_and_software_are_shared_and_go_with_their_last_entry(path):
     assert "[software." not in path.read_text("utf-8")
 
 
-def test_a_machine_table_edited_by_hand_is_not_mistaken_for_the_one_its_name_stands_for(path):
+def test_an_edited_machine_table_is_not_reused_for_its_old_content(path):
     save_budgets(path, budgets(entry("a.md")))
     write(path, path.read_text("utf-8").replace("AMD EPYC 7763", "the blue one"))
     held = load_budgets(path).lectures["a.md", ""]
@@ -349,7 +349,7 @@ def test_new_rules_are_written_and_the_derived_limits_with_them(path):
     assert not any(item.hand_set for item in load_budgets(path).find("a.md").metrics.values())
 
 
-def test_a_limit_edited_in_the_file_is_set_by_hand_and_a_derived_one_is_not(path):
+def test_only_an_edited_limit_counts_as_set_by_hand(path):
     write(path, EXAMPLE.replace('limit = "464 MiB"', 'limit = "465 MiB"'))
     metrics = load_budgets(path).find("intro/kalman.md").metrics
     assert metrics[Metric.PEAK_FOOTPRINT].hand_set
@@ -387,7 +387,7 @@ def test_writing_needs_the_platforms_own_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_path_of_a_platform_is_its_label_and_cannot_leave_the_folder(tmp_path):
+def test_a_platform_label_cannot_leave_the_folder(tmp_path):
     assert budget_path(tmp_path, "g4dn.2xlarge") == tmp_path / "g4dn.2xlarge.toml"
     with pytest.raises(SettingsError):
         budget_path(tmp_path, "../x")

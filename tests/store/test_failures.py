@@ -176,7 +176,7 @@ def test_a_damaged_file_is_set_aside_over_the_one_before(path):
     assert not path.exists()
 
 
-def test_a_damaged_file_is_written_anew(path):
+def test_a_damaged_file_is_replaced(path):
     path.write_text("{")
     change(path, add=[failure()])
     assert len(read_failures(path)) == 1

@@ -70,7 +70,7 @@ def test_the_oldest_are_removed_and_nothing_else(tmp_path):
     assert (tmp_path / "notes.json").read_text() == "mine"
 
 
-def test_none_are_kept_where_that_is_asked_for_and_old_ones_stay(tmp_path):
+def test_keeping_no_sessions_leaves_old_ones(tmp_path):
     old = keep(tmp_path)
     assert keep(tmp_path, 1, most=0) is None
     assert session_files(tmp_path) == (old,)
@@ -128,7 +128,7 @@ def test_references_that_name_no_session(tmp_path, reference, message):
     assert str(caught.value) == f"{tmp_path}: {message.format(all=names)}"
 
 
-def test_damaged_files_are_named_and_passed_over(tmp_path):
+def test_damaged_files_are_named_and_skipped(tmp_path):
     good = keep(tmp_path)
     bad = keep(tmp_path, 1, text="{")
     fault = f"{bad}: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
@@ -141,7 +141,7 @@ def test_damaged_files_are_named_and_passed_over(tmp_path):
     assert str(caught.value) == (f"{tmp_path}: only 1 kept session can be read, not so many\n{fault}")
 
 
-def test_a_newer_file_is_never_passed_over(tmp_path):
+def test_a_newer_file_is_never_skipped(tmp_path):
     keep(tmp_path)
     path = keep(tmp_path, 1, text=document().replace('"schema": 1', '"schema": 2', 1))
     for read in (lambda: read_sessions(tmp_path), lambda: find_session(tmp_path, "last~1")):
@@ -244,7 +244,7 @@ def test_a_run_of_a_day_stays_under_a_megabyte():
     assert len(json.dumps(run_to_dict(run))) < 10**6
 
 
-def test_two_hundred_lectures_have_short_timelines_that_keep_their_ends_and_their_peaks():
+def test_timelines_of_many_lectures_are_short_and_keep_peaks():
     runs = with_short_timelines([day_long("a.md")] * 200)
     assert {len(run.timeline) for run in runs} <= set(range(60, 101))
     assert {len(use.timeline) for run in runs for use in run.devices} <= set(range(30, 51))
@@ -268,11 +268,11 @@ HOME, PREFIX, ROOT = (PurePosixPath(path) for path in ("/home/ann", "/home/ann/e
         ('"File /home/ann/env/lib/x.py\\nnext"', '"File {prefix}/lib/x.py\\nnext"'),
     ],
 )
-def test_folders_of_the_machine_are_not_told(text, expected):
+def test_folders_of_the_machine_are_hidden(text, expected):
     assert hide_places(text, root=ROOT, home=HOME, prefix=PREFIX) == expected
 
 
-def test_folders_of_windows_are_not_told_either():
+def test_folders_of_windows_are_hidden_too():
     places = {"root": PureWindowsPath(r"C:\book"), "home": PureWindowsPath(r"C:\Users\ann")}
     value = {"a": r"C:\book\a.md, C:\Users\ann\x and C:\Users\anna"}
     told = json.loads(hide_places(json.dumps(value), **places, prefix=PureWindowsPath(r"C:\Python")))

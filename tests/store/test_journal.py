@@ -83,7 +83,7 @@ def test_the_journal_of_a_living_session_is_left_alone(folder):
     living.close()
 
 
-def test_a_killed_process_is_told_of_once(folder):
+def test_a_killed_process_is_reported_once(folder):
     script = """
         import os, pathlib, signal, sys
         from pytest_lecturecheck.store.journal import Event, Journal
@@ -117,7 +117,7 @@ def test_the_last_lines_say_what_was_going_on(folder):
     )
 
 
-def test_the_age_of_the_last_reading_counts_to_the_last_line(folder):
+def test_the_age_of_a_reading_counts_to_the_last_line(folder):
     path = left(folder, *RUNNING, {"event": Event.CELL_END, "time": 1004.5, "cell": 2})
     found = read_journal(path)
     assert found is not None
@@ -137,7 +137,7 @@ def test_readings_of_one_lecture_are_not_those_of_the_next(folder):
     )
 
 
-def test_a_last_line_that_is_cut_is_passed_over(folder):
+def test_a_truncated_last_line_is_skipped(folder):
     path = left(folder, *RUNNING)
     whole = read_journal(path)
     path.write_text(path.read_text() + '{"time":1004.2,"event":"cell en')
@@ -153,7 +153,7 @@ def test_what_is_no_journal_tells_nothing(folder):
     assert read_journal(path) is None
 
 
-def test_a_session_that_ended_but_could_not_remove_its_file_tells_nothing(folder):
+def test_a_finished_session_that_left_its_file_is_ignored(folder):
     left(folder, *RUNNING, {"event": Event.SESSION_END, "time": 1009.0})
     assert take_interrupted(folder) == ()
     assert [path.name for path in folder.iterdir()] == ["20261129T183000Z-0a.jsonl.told"]
@@ -192,7 +192,7 @@ def test_a_pipe_among_journals_is_not_waited_for(folder):
     assert read_journal(folder / "a.jsonl") is None
 
 
-def test_a_file_that_is_being_made_is_left_alone_until_it_is_old(folder):
+def test_a_new_file_is_ignored_until_it_is_old(folder):
     path = left(folder)
     path.write_text("")
     assert take_interrupted(folder) == ()
@@ -229,7 +229,7 @@ def test_a_worker_is_found_by_session_and_name(folder):
     assert take_worker(folder, session="s", worker="gw0") is None
 
 
-def test_lines_are_forced_to_the_disk_at_most_once_a_second(folder, monkeypatch):
+def test_lines_are_synced_at_most_once_a_second(folder, monkeypatch):
     forced = []
     clock = [100.0]
     monkeypatch.setattr(journal.os, "fsync", forced.append)

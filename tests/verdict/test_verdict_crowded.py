@@ -52,7 +52,7 @@ def test_a_lecture_that_lacked_a_core_is_not_called_slow():
         run(wall=30.0, cpu=4.5, load=None),
     ],
 )
-def test_a_lecture_that_computed_more_or_had_its_cores_is_over(slow):
+def test_a_lecture_with_more_cpu_time_is_over(slow):
     assert judge(slow, BUDGET, Policy()).kind is VerdictKind.OVER
 
 
@@ -70,6 +70,6 @@ def test_a_limit_set_by_hand_is_a_limit():
         (("b.md", "c.md", "d.md", "e.md", "f.md"), "b.md, c.md, d.md and 2 more"),
     ],
 )
-def test_a_shared_machine_is_told_with_who_shared_it(company, named):
+def test_a_shared_machine_names_the_other_lectures(company, named):
     verdict = judge(changed(run(wall=30.0, cpu=4.5, load=0.1), company=company), BUDGET, Policy())
     assert verdict.notes == (f"shared machine: time not compared, because other lectures ran beside it: {named}",)

@@ -46,7 +46,7 @@ def test_a_failure_without_evidence_gives_its_reason(outcome, kind, failed):
     check(judge(run(outcome=outcome), budget(PEAK_LIMIT), DEFAULT), kind, outcome.value, failed=failed)
 
 
-def test_the_reason_of_the_runner_is_used_if_nothing_was_observed():
+def test_without_observations_the_runner_gives_the_reason():
     evidence = made_evidence(ready=False)
     unclear = run(outcome=Outcome.NOT_STARTED, reason="the kernel answered in no known protocol", evidence=evidence)
     assert judge(unclear, None, DEFAULT).headline == "the kernel answered in no known protocol"

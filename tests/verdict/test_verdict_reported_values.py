@@ -96,7 +96,7 @@ def budget(*figures, **limits):
         (1.6, {"at_least": 1.5, "limit": 1.7}, VerdictKind.WITHIN, "speedup 1.6, at least 1.5 wanted, limit 1.7"),
     ],
 )
-def test_limits_are_inclusive_and_messages_hold_the_difference_and_the_place(value, limits, kind, headline):
+def test_limits_are_inclusive_and_messages_name_the_difference(value, limits, kind, headline):
     verdict = judge(reported(value), budget(**limits), Policy())
     failed = kind is not VerdictKind.WITHIN
     assert (verdict.kind, verdict.failed, verdict.headline) == (kind, failed, headline)
@@ -106,7 +106,7 @@ def test_limits_are_inclusive_and_messages_hold_the_difference_and_the_place(val
 
 
 @given(FINITE, FINITE)
-def test_every_figure_is_on_one_side_of_a_limit(value, limit):
+def test_every_value_is_on_one_side_of_a_limit(value, limit):
     upper = judge(reported(value), budget(limit=limit), Policy()).failed
     lower = judge(reported(value), budget(at_least=limit), Policy()).failed
     assert (upper, lower) == (value > limit, value < limit)
@@ -126,7 +126,7 @@ def test_the_last_report_counts():
 
 
 @pytest.mark.parametrize("policy", [Policy(), STRICT])
-def test_a_figure_that_was_not_reported_is_not_measured(policy):
+def test_a_value_that_was_not_reported_is_not_measured(policy):
     verdict = judge(run(cell(1)), budget(at_least=1.5, limit=2.0, unit="x"), policy)
     headline = "speedup not measured (the lecture did not report it), at least 1.5 x wanted, limit 2 x"
     assert (verdict.kind, verdict.failed, verdict.headline) == (VerdictKind.NOT_MEASURED, policy.strict, headline)
@@ -141,12 +141,12 @@ def test_another_unit_is_another_quantity(unit, found):
     assert (verdict.kind, verdict.headline) == (VerdictKind.NOT_MEASURED, f"speedup not measured ({found}), limit 2 s")
 
 
-def test_a_limit_set_before_any_record_has_no_unit_to_compare():
+def test_a_limit_without_a_record_has_no_unit():
     verdict = judge(reported(1.0, unit="s"), budget(limit=2.0), Policy())
     assert (verdict.kind, verdict.headline) == (VerdictKind.WITHIN, "speedup 1 s, limit 2")
 
 
-def test_figures_without_a_limit_are_no_budget():
+def test_reported_values_without_a_limit_are_no_budget():
     verdict = judge(reported(1.0), budget(seen=(1.0,)), Policy())
     assert (verdict.kind, verdict.reported_values) == (VerdictKind.NO_BUDGET, ())
 
@@ -184,7 +184,7 @@ def test_what_was_exceeded_stands_together():
     ]
 
 
-def test_after_a_bad_end_only_what_was_exceeded_is_said():
+def test_after_a_failure_only_exceeded_limits_are_reported():
     made = run(
         cell(1, ReportedValue(name="speedup", value=1.0)),
         outcome=Outcome.DIED,

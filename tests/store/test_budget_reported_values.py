@@ -43,7 +43,7 @@ def faults_of(path):
     return str(caught.value).replace(f"{path} ", "").split("\n")
 
 
-def test_figures_stand_between_metrics_and_cells_in_order(path):
+def test_reported_values_stand_between_metrics_and_cells(path):
     held = {
         "speedup": ReportedValueBudget(name="speedup", at_least=1.5, seen=(1.67, 1.7), unit="x"),
         "distance": ReportedValueBudget(name="distance", limit=1e-9, seen=(1e-15, 0.0)),
@@ -90,7 +90,7 @@ def test_numbers_as_people_write_them(path, text, value):
     assert repr(figures_of(path)["x"].at_least) == repr(value)
 
 
-def test_variants_have_figures_of_their_own(path):
+def test_variants_have_their_own_reported_values(path):
     path.write_text(
         'schema = 1\n[lectures."a.md"]\nfigures.x = { limit = 1 }\n'
         '[lectures."a.md".variants."gpu"]\nfigures.x = { limit = 2 }\n'
@@ -98,7 +98,7 @@ def test_variants_have_figures_of_their_own(path):
     assert (figures_of(path)["x"].limit, figures_of(path, "gpu")["x"].limit) == (1.0, 2.0)
 
 
-def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renewed(path):
+def test_comments_and_spelling_of_limits_survive_recording(path):
     write(
         path,
         """\
@@ -171,26 +171,26 @@ def test_comments_hand_set_limits_and_their_spelling_stay_when_figures_are_renew
         ('"figures.NAME" = { limit = 1 }', '"figures.NAME": one key in quotes; write figures.NAME without quotes'),
     ],
 )
-def test_a_fault_has_its_line_its_key_and_what_was_expected(path, line, problem):
+def test_a_fault_names_line_and_key(path, line, problem):
     write(path, f"{line}\n")
     assert faults_of(path) == [f'line 4: lectures."a b.md".{problem}']
 
 
-def test_a_table_in_one_line_is_told_the_other_form(path):
+def test_an_inline_table_is_refused_with_the_right_form(path):
     write(path, "figures = { x = { limit = 1 } }\n")
     (fault,) = faults_of(path)
     assert fault.startswith('line 4: lectures."a b.md".figures: unknown key; expected one of recorded, runs, ')
     assert fault.endswith(", major_faults, figures.NAME")
 
 
-def test_twice_the_same_figure(path):
+def test_a_duplicate_reported_value_is_a_fault(path):
     write(path, "figures.x = { limit = 1 }\nfigures.x = { limit = 2 }\n")
     assert faults_of(path) == [
         'line 5: lectures."a b.md".figures.x: this key is defined twice (first in line 4); keep one'
     ]
 
 
-def test_figures_have_no_place_outside_a_lecture(path):
+def test_reported_values_belong_to_lectures_only(path):
     path.write_text("schema = 1\nfigures.x = { limit = 1 }\n")
     assert faults_of(path) == ["line 2: figures.x: dotted key; write a table, or figures = { x = ... }"]
 
