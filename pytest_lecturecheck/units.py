@@ -55,6 +55,8 @@ _DURATION_UNITS: Final = {
     **dict.fromkeys(("d", "day", "days"), Fraction(86400)),
 }
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([A-Za-z]+)")
+_BARE_NUMBER: Final = re.compile(_NUMBER)
+_MOST_GUESSED: Final = 1_000_000
 _DURATION_GAP: Final = re.compile(r"\s*,?\s*")
 _DURATION_EXAMPLE: Final = "for example '90 s', '2 min' or '1:30'"
 _CLOCK: Final = re.compile(r"([0-9]{1,3}):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -219,7 +221,9 @@ def parse_duration(text: object) -> float:
         UnitError: a bare number, an unknown unit, units not from large to small, an absurd length, or not text at all.
     """
     if not isinstance(text, str):
-        msg = f"duration {text!r} is not text with a unit; expected {_DURATION_EXAMPLE}"
+        is_number = isinstance(text, int | float) and not isinstance(text, bool) and 0 < text < _MOST_GUESSED
+        meant = f"did you mean '{text} min'? " if is_number else ""
+        msg = f"duration {text!r} is not text with a unit; {meant}expected {_DURATION_EXAMPLE}"
         raise UnitError(msg)
     stripped = text.strip()
     if not stripped:
@@ -230,6 +234,9 @@ def parse_duration(text: object) -> float:
         if third is None:
             return float(int(first) * _MINUTE + int(second))
         return float(int(first) * _HOUR + int(second) * _MINUTE + int(third))
+    if _BARE_NUMBER.fullmatch(stripped):
+        msg = f"duration {text!r} has no unit; did you mean '{stripped} min'? expected {_DURATION_EXAMPLE}"
+        raise UnitError(msg)
     total = _sum_duration(text, stripped)
     if total > _LONGEST_SECONDS:
         msg = f"duration {text!r} is longer than a hundred years; expected {_DURATION_EXAMPLE}"

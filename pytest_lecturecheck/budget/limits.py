@@ -220,10 +220,10 @@ class PlatformBudgets:
         return [name for name in names if posixpath.normpath(name) != name or not has_file(name)]
 
 
-def closest_name(name: str, lectures: Iterable[str]) -> str:
-    """Return the lecture that a name in a budget file probably means, or an empty string."""
+def closest_name(name: str, others: Iterable[str]) -> str:
+    """Return the name among ``others`` that differs in spelling or folder only, or an empty string."""
     wanted = _folded(name)
-    names = sorted(lectures)
+    names = sorted(others)
     same = [lecture for lecture in names if _folded(lecture) == wanted]
     moved = [lecture for lecture in names if posixpath.basename(_folded(lecture)) == posixpath.basename(wanted)]
     return next(iter((*same, *moved)), "")

@@ -51,6 +51,7 @@ class BudgetChange:
         disagreement: the highest of these runs exceeds the limit that the lowest one alone would give.
         is_untouched: the runs differ from the record by noise only, and the whole entry stays unchanged.
         is_unmeasured: these runs did not measure the metric, and the recorded values stay.
+        run_counts: number of runs before and now.
     """
 
     lecture: str
@@ -64,6 +65,15 @@ class BudgetChange:
     disagreement: bool = False
     is_untouched: bool = False
     is_unmeasured: bool = False
+    run_counts: tuple[int, int] = (0, 0)
+
+    @property
+    def fewer_runs(self) -> str:
+        """Return a warning if fewer runs were recorded than before, or an empty string."""
+        before, now = self.run_counts
+        if not 0 < now < before or self.is_untouched:
+            return ""
+        return f"recorded from {now} run{'' if now == 1 else 's'}, {before} before: a rare high value may be missing"
 
     @property
     def text(self) -> str:
@@ -81,7 +91,7 @@ class BudgetChange:
             text += f"; runs disagree by more than the tolerance: {lowest} to {highest}"
         if self.kept_by_hand and self.new_limit is not None and max(self.new_seen, default=0) > self.new_limit:
             text += "; these runs are over it"
-        return text
+        return f"{text}; {self.fewer_runs}" if self.fewer_runs else text
 
     def _limit_text(self) -> str:
         if self.old_limit is None and self.new_limit is None:
@@ -279,7 +289,7 @@ def _changes(
 ) -> list[BudgetChange]:
     """Return the change of each metric that has a limit; ``runs`` is ``None`` if only the rules changed."""
     before: Mapping[Metric, MetricBudget] = old.metrics if old is not None else {}
-    changes = []
+    changes: list[BudgetChange] = []
     for metric, budget in new.metrics.items():
         earlier = before.get(metric) or MetricBudget(metric=metric)
         if earlier.limit is None and budget.limit is None:
@@ -300,6 +310,8 @@ def _changes(
                 disagreement=not unmeasured and runs is not None and _disagree(budget, rules),
                 is_untouched=is_untouched,
                 is_unmeasured=unmeasured,
+                # One warning for each lecture.
+                run_counts=(old.run_count, new.run_count) if old is not None and not changes else (0, 0),
             )
         )
     return changes

@@ -159,4 +159,5 @@ class LectureRunner:
             declared_time_seconds=settings.declared_time_seconds,
             tolerance=self._context.results.tolerance,
             known_platforms=self._context.results.known_platforms(lecture),
+            former_name=self._context.results.former_name(lecture),
         )

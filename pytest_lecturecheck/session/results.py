@@ -86,6 +86,12 @@ class Results:
                 known[label] = max(memory.seen) if memory.seen else float(memory.limit or 0)
         return known
 
+    def former_name(self, lecture: str) -> str:
+        """Return a name in the budget file that matches no lecture and probably means this one."""
+        if self._settings.mode is not Mode.CHECK or any(name == lecture for name, _variant in self._own.lectures):
+            return ""
+        return closest_name(lecture, self._own.unmatched(self._is_file))
+
     @property
     def tolerance(self) -> Tolerance:
         """Return the rule for limits: that of the settings, else that of the budget file."""

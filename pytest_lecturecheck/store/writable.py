@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pytest_lecturecheck.store.atomic import READ_ONLY, is_read_only
+
 
 def explain_unwritable(path: Path) -> str:
     """
@@ -17,6 +19,8 @@ def explain_unwritable(path: Path) -> str:
     """
     if path.is_dir():
         return f"{path} is a folder; expected a file"
+    if is_read_only(path):
+        return f"{path} cannot be written: {READ_ONLY}"
     # A new file replaces the old one by renaming, which needs a writable folder.
     folder = Path(os.path.realpath(path)).parent
     while not os.path.lexists(folder) and folder != folder.parent:

@@ -72,6 +72,7 @@ class Policy:
         declared_time_seconds: time that a README declares, or ``None``.
         tolerance: rule for limits that would be derived now; it defines "far under".
         known_platforms: peak footprint of the lecture on other platforms in bytes, by label, as context.
+        former_name: a name in the budget file that no lecture has, and that this one probably had; or an empty string.
     """
 
     strict: bool = False
@@ -79,6 +80,7 @@ class Policy:
     declared_time_seconds: float | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
     known_platforms: Mapping[str, float] = field(default_factory=dict)
+    former_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

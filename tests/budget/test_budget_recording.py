@@ -96,7 +96,7 @@ def test_metrics_without_a_default_limit_get_none():
 
 
 def test_new_values_replace_the_old_ones():
-    before, _ = recorded(run(400), run(410, repeat=2))
+    before, _ = recorded(run(410))
     after, changes = recorded(run(600), budgets=before, today=TODAY)
     assert after.find("a.md").metrics[FOOTPRINT].seen == (600 * MIB,)
     assert after.find("a.md").run_count == 1
@@ -348,3 +348,12 @@ def test_recording_the_same_runs_again_changes_nothing_unless_they_disagree(runs
     for key, entry in before.lectures.items():
         expected = replace(entry, recorded=TODAY) if key in disagreeing else entry
         assert after.lectures[key] == expected
+
+
+def test_recording_fewer_runs_than_before_warns():
+    before, _ = recorded(run(400), run(410, repeat=2), run(405, repeat=3))
+    _, changes = recorded(run(480), budgets=before)
+    assert changes[0].fewer_runs == "recorded from 1 run, 3 before: a rare high value may be missing"
+    assert changes[0].text.endswith(f"; {changes[0].fewer_runs}")
+    _, changes = recorded(run(480), run(480, repeat=2), run(480, repeat=3), budgets=before)
+    assert changes[0].fewer_runs == ""

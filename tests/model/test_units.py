@@ -217,7 +217,7 @@ DESCENDING = "does not go from large units to small ones; expected for example '
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("90", f"duration '90' is not understood; {DURATION_FORMS}"),
+        ("90", f"duration '90' has no unit; did you mean '90 min'? expected {DURATION_EXAMPLE}"),
         ("2 m", f"duration '2 m' is not understood; {DURATION_FORMS}"),
         ("1h30", f"duration '1h30' is not understood; {DURATION_FORMS}"),
         ("90 s,", f"duration '90 s,' is not understood; {DURATION_FORMS}"),
@@ -232,7 +232,7 @@ DESCENDING = "does not go from large units to small ones; expected for example '
         ("1 h 1 h", f"duration '1 h 1 h' {DESCENDING}"),
         ("1e300 s", f"duration '1e300 s' is longer than a hundred years; expected {DURATION_EXAMPLE}"),
         (" ", f"duration is empty; expected {DURATION_EXAMPLE}"),
-        (90, f"duration 90 is not text with a unit; expected {DURATION_EXAMPLE}"),
+        (90, f"duration 90 is not text with a unit; did you mean '90 min'? expected {DURATION_EXAMPLE}"),
         (True, f"duration True is not text with a unit; expected {DURATION_EXAMPLE}"),
     ],
 )

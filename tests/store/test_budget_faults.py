@@ -204,7 +204,7 @@ packages = ["numpy 2.1"]
     )
     bracket = "Expected ']' at the end of a table declaration"
     assert faults_of(path, text) == [
-        "line 1: schema: found 2; expected 1, all that this version reads",
+        "line 1: schema: 2 was written by a newer version, and this one reads schema 1; update pytest-lecturecheck",
         "line 2: platform: found 'darwin'; expected 'linux', as the file is named",
         "line 3: color: unknown key; expected schema, platform, or a table",
         "line 5: rules.memory_fraction: found -0.5; expected a number, at least 0",

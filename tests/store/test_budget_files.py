@@ -409,7 +409,10 @@ def test_the_faults_of_all_files_of_a_folder_are_listed(tmp_path):
     with pytest.raises(BudgetFileError) as caught:
         load_folder(tmp_path)
     assert str(caught.value).split("\n") == [
-        f"{tmp_path / 'a.toml'} line 1: schema: found 2; expected 1, all that this version reads",
+        (
+            f"{tmp_path / 'a.toml'} line 1: schema: 2 was written by a newer version, and this one reads "
+            "schema 1; update pytest-lecturecheck"
+        ),
         f"{tmp_path / 'b.toml'} line 2: x: unknown key; expected schema, platform, or a table",
     ]
 

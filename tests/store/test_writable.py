@@ -2,6 +2,9 @@
 
 import os
 
+import pytest
+
+from pytest_lecturecheck.store.atomic import READ_ONLY, write_text_atomically
 from pytest_lecturecheck.store.writable import explain_unwritable
 
 
@@ -30,3 +33,17 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
     path = tmp_path / "b" / "c.html"
     assert explain_unwritable(path) == f"{path} cannot be written: no permission to write in {tmp_path}"
     assert asked == [(tmp_path, os.W_OK | os.X_OK)]
+
+
+def test_a_read_only_file_is_refused_even_for_root(tmp_path):
+    path = tmp_path / "report.md"
+    path.write_text("kept", encoding="utf-8")
+    path.chmod(0o444)
+    assert explain_unwritable(path) == f"{path} cannot be written: {READ_ONLY}"
+    with pytest.raises(PermissionError, match="read-only"):
+        write_text_atomically(path, "new")
+    assert path.read_text(encoding="utf-8") == "kept"
+    assert list(tmp_path.iterdir()) == [path]
+    path.chmod(0o644)
+    write_text_atomically(path, "new")
+    assert path.read_text(encoding="utf-8") == "new"

@@ -263,3 +263,13 @@ def test_without_any_budget_recording_is_advised():
 
 
 # Against what is declared
+
+
+def test_a_budget_under_another_spelling_is_named():
+    verdict = judge(run(measurement(PEAK, 500 * MIB)), None, Policy(former_name="A.md"))
+    check(
+        verdict,
+        VerdictKind.NO_BUDGET,
+        "no budget for linux-x86_64-cpu; perhaps renamed from 'A.md', which has one: rename its table too",
+        failed=False,
+    )

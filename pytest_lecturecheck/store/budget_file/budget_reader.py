@@ -227,6 +227,9 @@ class _Reader:
         schema, line = values.get("schema", (None, 1))
         if schema is None:
             self.add(line, ("schema",), f"missing; expected schema = {SCHEMA} before the first table")
+        elif type(schema) is int and schema > SCHEMA:
+            reads = f"this one reads schema {SCHEMA}; update pytest-lecturecheck"
+            self.add(line, ("schema",), f"{show_value(schema)} was written by a newer version, and {reads}")
         elif type(schema) is not int or schema != SCHEMA:
             self.add(line, ("schema",), f"found {show_value(schema)}; expected {SCHEMA}, all that this version reads")
         label, line = values.get("platform", (platform, 1))
