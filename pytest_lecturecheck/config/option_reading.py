@@ -33,9 +33,25 @@ def load_reader(option: Option) -> Callable[[object], Any]:
     return reader
 
 
+def read_raw(option: Option, value: object) -> Any:
+    """
+    Read an option's value; an option that may be given several times needs a list, and returns a tuple.
+
+    Raises:
+        SettingsError, UnitError: the value cannot be used; the message does not name the option.
+    """
+    reader = load_reader(option)
+    if not option.is_list:
+        return reader(value)
+    if not isinstance(value, list):
+        msg = f"{value!r} is not a list"
+        raise SettingsError(msg)
+    return tuple(map(reader, value))
+
+
 def read_value(option: Option, value: object, where: str) -> Any:
     """
-    Read an option's value; a list for an option that may be given several times.
+    Read an option's value, and name the option where it cannot be used.
 
     Args:
         option: the option.
@@ -45,12 +61,8 @@ def read_value(option: Option, value: object, where: str) -> Any:
     Raises:
         SettingsError: the value cannot be used.
     """
-    if option.is_list and not isinstance(value, list):
-        msg = f"{where}: {value!r} is not a list"
-        raise SettingsError(msg)
-    reader = load_reader(option)
     try:
-        return tuple(map(reader, value)) if isinstance(value, list) and option.is_list else reader(value)
+        return read_raw(option, value)
     except (SettingsError, UnitError) as exc:
         msg = f"{where}: {exc}"
         raise SettingsError(msg) from exc
@@ -116,7 +128,8 @@ def read_override(value: object) -> tuple[str, Any]:
             raise SettingsError(msg)
         msg = f"unknown key {key!r}; {expected_instead(key, LECTURE_OPTIONS)}"
         raise SettingsError(msg)
-    return key, read_value(option, _BOOLEANS.get(text.lower(), text), key)
+    raw = text.split(",") if option.is_list else _BOOLEANS.get(text.lower(), text)
+    return key, read_value(option, raw, key)
 
 
 def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:

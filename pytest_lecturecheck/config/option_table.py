@@ -148,11 +148,22 @@ OPTIONS: Final = (
     Option(
         name="strict",
         group="limits",
-        help="also fail for a missing budget, a missing measurement, a failed shell line, an expected error that did "
-        "not occur",
+        help="also fail for a missing budget, a missing measurement and some findings, such as a failed shell line or "
+        "!pip install that changed the environment; see --lecture-strict-except",
         reader="config.option_values.read_flag",
         field="session.strict",
         default=False,
+    ),
+    Option(
+        name="strict-except",
+        group="limits",
+        help="a kind of finding that --lecture-strict does not fail, for example install; repeatable",
+        reader="config.option_values.read_finding_kind",
+        field="run.strict_except",
+        default=(),
+        metavar="KIND",
+        is_list=True,
+        in_lecture=True,
     ),
     Option(
         name="timeout",

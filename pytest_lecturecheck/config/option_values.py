@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.errors import SettingsError, expected_instead
+from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.platform import parse_platform_label
 from pytest_lecturecheck.model.profile import TraceRequest
 from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
@@ -170,6 +171,16 @@ def read_trace_request(value: object) -> TraceRequest:
         msg = f"cells {value!r}: there is no code cell 0; the first one is 1"
         raise SettingsError(msg)
     return TraceRequest(cells=numbers)
+
+
+def read_finding_kind(value: object) -> FindingKind:
+    """Return a kind of finding; its words may be joined with hyphens."""
+    text = read_text(value).lower().replace("-", " ").replace("_", " ")
+    if text not in set(FindingKind):
+        known = [kind.replace(" ", "-") for kind in FindingKind]
+        msg = f"{value!r} is not a kind of finding; {expected_instead(text, known)}"
+        raise SettingsError(msg)
+    return FindingKind(text)
 
 
 def read_suffix(value: object) -> str:

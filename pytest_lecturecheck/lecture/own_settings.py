@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, load_reader
+from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, read_raw
 from pytest_lecturecheck.config.option_table import Option
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.lecture.setting_values import BadValueError, read_bool, read_mode, read_number_timeout
@@ -26,11 +26,10 @@ class _Rule:
 
 def _own_reader(option: Option) -> Callable[[Any], Any]:
     """Return the reader of an option; its errors become faults of the lecture."""
-    reader = load_reader(option)
 
     def read(value: Any) -> Any:
         try:
-            return reader(value)
+            return read_raw(option, value)
         except (SettingsError, UnitError) as exc:
             msg = f"cannot be used: {exc}"
             raise BadValueError(msg) from exc

@@ -19,6 +19,8 @@ class FindingKind(StrEnum):
     MISSING_PROGRAM = "missing program"
     INSTALL = "install"
     ERROR_EXPECTED = "error expected"
+    ALLOWED_ERROR = "allowed error"
+    """Cells raised and the lecture went on, because it allows errors."""
     BREAKPOINT = "breakpoint"
     THREAD = "thread"
     PROCESS = "process"

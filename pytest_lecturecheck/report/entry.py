@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.safe_text import cut_line, one_line
@@ -53,10 +54,20 @@ class Entry:
         evidence = self.run.evidence
         if evidence is not None and evidence.cell_number is not None:
             return next((cell for cell in self.run.cells if cell.number == evidence.cell_number), None)
+        if (finding := self.failing_finding) is not None:
+            return next((cell for cell in self.run.cells if cell.number == finding.cell_number), None)
         if not self.is_over:
             return None
         exceeded = (item.cell for item in self.verdict.compared if item.kind is self.verdict.kind)
         return next((cell for cell in exceeded if cell is not None), None)
+
+    @property
+    def failing_finding(self) -> Finding | None:
+        """Return the first finding that fails the run under ``strict``, or ``None``."""
+        if self.run.evidence is not None or self.verdict.kind is not VerdictKind.FAILED:
+            return None
+        failing = (item for item in self.run.findings if item.fails_when_strict)
+        return next((item for item in failing if item.message in self.verdict.headline), None)
 
     @property
     def source(self) -> str:
@@ -95,6 +106,9 @@ class Entry:
     def failing_line_in_cell(self) -> int | None:
         """Return the 1-based line that was running in the focus cell's source, or ``None`` if it is unknown."""
         cell, evidence = self.focus, self.run.evidence
+        if cell is not None and (finding := self.failing_finding) is not None:
+            is_known = finding.line is not None and cell.line is not None and finding.line >= cell.line
+            return finding.line - cell.line + 1 if is_known else None  # type: ignore[operator]
         if cell is None or evidence is None:
             return None
         error = evidence.error or cell.error

@@ -129,6 +129,7 @@ class CohortRunner:
         results = self._context.results
         policy = Policy(
             strict=self._context.settings.strict,
+            strict_except=frozenset(jobs[0].settings.strict_except or ()),
             tolerance=results.tolerance,
             known_platforms=results.known_platforms(run.lecture, run.variant),
         )

@@ -155,6 +155,7 @@ class LectureRunner:
     def _policy(self, settings: RunSettings, lecture: str) -> Policy:
         return Policy(
             strict=self._context.settings.strict,
+            strict_except=frozenset(settings.strict_except or ()),
             declared_memory_bytes=settings.declared_memory_bytes,
             declared_time_seconds=settings.declared_time_seconds,
             tolerance=self._context.results.tolerance,

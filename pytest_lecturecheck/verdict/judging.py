@@ -59,7 +59,7 @@ def judge(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
         verdict = _judge_completed(run, budget, policy)
     else:
         verdict = _judge_bad_end(run, budget, policy)
-    return _apply_strict(verdict, run) if policy.strict else verdict
+    return _apply_strict(verdict, run, policy) if policy.strict else verdict
 
 
 def judge_profiled(run: Run) -> Verdict:
@@ -130,17 +130,27 @@ def _compare_all(run: Run, budget: LectureBudget | None, policy: Policy) -> tupl
     return (*declared, *(compare_budget(run, budget, policy) if budget is not None else ()))
 
 
-def _apply_strict(verdict: Verdict, run: Run) -> Verdict:
+def _apply_strict(verdict: Verdict, run: Run, policy: Policy) -> Verdict:
     """Apply ``strict``: strict findings are the headline if nothing else fails, and notes otherwise."""
     if verdict.kind is VerdictKind.SKIPPED:
         return verdict
-    found = [_finding_text(item) for item in run.findings if item.fails_when_strict]
+    failing = [item for item in run.findings if item.fails_when_strict and item.kind not in policy.strict_except]
+    found = [_finding_text(item) for item in failing]
     if verdict.failed or verdict.kind in _STRICT_FAILING:
         notes = (*verdict.notes, *(f"strict: {text}" for text in found))
         return replace(verdict, failed=True, notes=notes)
     if found:
-        return replace(verdict, kind=VerdictKind.FAILED, failed=True, headline="strict: " + "; ".join(found))
+        notes = (*verdict.notes, _how_to_allow(failing))
+        headline = "strict: " + "; ".join(found)
+        return replace(verdict, kind=VerdictKind.FAILED, failed=True, headline=headline, notes=notes)
     return verdict
+
+
+def _how_to_allow(findings: Sequence[Finding]) -> str:
+    """Return what allows findings of these kinds, for one lecture and for all."""
+    kinds = list(dict.fromkeys(item.kind.replace(" ", "-") for item in findings))
+    flags = " ".join(f"--lecture-strict-except {kind}" for kind in kinds)
+    return f"to allow such findings: strict-except: [{', '.join(kinds)}] in the lecture, or {flags} for all"
 
 
 def _finding_text(finding: Finding) -> str:

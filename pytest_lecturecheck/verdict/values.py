@@ -10,6 +10,7 @@ from typing import Final
 from pytest_lecturecheck.budget.limits import Tolerance
 from pytest_lecturecheck.diagnosis import Cause
 from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.model.reported_value import ReportedValue
 from pytest_lecturecheck.units import format_bytes
@@ -68,6 +69,7 @@ class Policy:
 
     Attributes:
         strict: no budget, an unavailable metric and strict findings are failures.
+        strict_except: kinds of findings that ``strict`` does not turn into failures.
         declared_memory_bytes: memory that a README declares, or ``None``.
         declared_time_seconds: time that a README declares, or ``None``.
         tolerance: rule for limits that would be derived now; it defines "far under".
@@ -76,6 +78,7 @@ class Policy:
     """
 
     strict: bool = False
+    strict_except: frozenset[FindingKind] = frozenset()
     declared_memory_bytes: int | None = None
     declared_time_seconds: float | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)

@@ -21,6 +21,7 @@ from pytest_lecturecheck.config.option_reading import (
 from pytest_lecturecheck.config.option_table import GROUPS, OPTIONS
 from pytest_lecturecheck.config.options import DEFAULTS, SessionSettings, resolve
 from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT, GpuNeed, RunSettings
 
 TARGETS = {"session": SessionSettings, "run": RunSettings, "tolerance": Tolerance}
@@ -56,6 +57,7 @@ def test_defaults_of_a_lecture():
         skip_reason="",
         memory_cap_bytes=AUTOMATIC_CAP,
         concurrency=(),
+        strict_except=(),
     )
     assert expected == DEFAULTS
 
@@ -98,6 +100,7 @@ def test_timeouts_that_cannot_be_used(value):
         ("skip=false", ("skip", "")),
         ("skip=a = b", ("skip", "a = b")),
         ("concurrency=1,2", ("concurrency", (1, 2))),
+        ("strict-except=install,shell", ("strict-except", (FindingKind.INSTALL, FindingKind.SHELL))),
     ],
 )
 def test_overrides(text, expected):
@@ -166,3 +169,11 @@ def test_session_settings_have_their_defaults(tmp_path: Path):
 def test_switching_leases_off_in_the_file(tmp_path):
     (tmp_path / "lecturecheck.toml").write_text("no-leases = true\n", encoding="utf-8")
     assert resolve({}, tmp_path, tmp_path).takes_leases is False
+
+
+def test_kinds_of_findings_are_read_with_hyphens_or_spaces():
+    option = OPTIONS_BY_NAME["strict-except"]
+    kinds = (FindingKind.MISSING_PROGRAM, FindingKind.SHELL, FindingKind.MISSING_PROGRAM)
+    assert read_value(option, ["missing-program", "Shell", "missing program"], "x") == kinds
+    with pytest.raises(SettingsError, match=r"^x: 'instal' is not a kind of finding; did you mean install\?"):
+        read_value(option, ["instal"], "x")

@@ -6,6 +6,7 @@ from support.made_pages import code, notebook, page
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.own_settings import OWN_KEYS
 from pytest_lecturecheck.lecture.reading import read_lecture
+from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings
 
 CELL = "```{code-cell}\n1\n```\n"
@@ -62,6 +63,12 @@ def test_every_key_of_our_own_table(tmp_path):
         ("lecturecheck:\n  concurrency: 2\n", "concurrency", (2,), "lecturecheck.concurrency"),
         ("lecturecheck:\n  concurrency: 1,3\n", "concurrency", (1, 3), "lecturecheck.concurrency"),
         ("lecturecheck:\n  concurrency: [3, 1]\n", "concurrency", (1, 3), "lecturecheck.concurrency"),
+        (
+            "lecturecheck:\n  strict-except: [install]\n",
+            "strict_except",
+            (FindingKind.INSTALL,),
+            "lecturecheck.strict-except",
+        ),
         ("execution:\n  timeout: 30\n", "timeout_seconds", 30.0, "execution.timeout"),
         ("execution:\n  timeout: -1\n", "timeout_seconds", NO_LIMIT, "execution.timeout"),
         ("execution:\n  timeout: null\n", "timeout_seconds", NO_LIMIT, "execution.timeout"),

@@ -172,11 +172,7 @@ def test_strict_findings_are_shown_if_no_cell_failed():
     base = within(findings=(finding,))
     said = verdict(VerdictKind.FAILED, "strict: shell line '!ls' ended with code 2", failed=True)
     assert render_failure(replace(base, verdict=said)) == (
-        "strict: shell line '!ls' ended with code 2\n"
-        "lectures/jax_intro.md\n"
-        "\n"
-        "Possibly related findings\n"
-        "  code cell 2, line 30: shell line '!ls' ended with code 2"
+        "strict: shell line '!ls' ended with code 2\nlectures/jax_intro.md:30: code cell 2 of 3"
     )
 
 

@@ -96,6 +96,20 @@ def test_strict_findings_fail_a_run_that_would_pass(outcome):
     assert not judge(found, budget(PEAK_LIMIT), DEFAULT).failed
 
 
+def test_strict_findings_can_be_allowed_by_kind():
+    policy = Policy(strict=True, strict_except=frozenset({FindingKind.SHELL}))
+    verdict = judge(run(measurement(PEAK, 500 * MIB), findings=FOUND), budget(PEAK_LIMIT), policy)
+    assert (verdict.kind, verdict.headline) == (VerdictKind.FAILED, f"strict: {FOUND_TEXTS[1]}")
+    assert verdict.notes == (
+        (
+            "to allow such findings: strict-except: [nested-cell] in the lecture, or "
+            "--lecture-strict-except nested-cell for all"
+        ),
+    )
+    every = replace(policy, strict_except=frozenset({FindingKind.SHELL, FindingKind.NESTED_CELL}))
+    assert not judge(run(measurement(PEAK, 500 * MIB), findings=FOUND), budget(PEAK_LIMIT), every).failed
+
+
 def test_strict_findings_are_notes_of_other_failures():
     verdict = judge(run(measurement(PEAK, 590 * MIB), findings=FOUND), None, STRICT)
     assert (verdict.kind, verdict.failed) == (VerdictKind.NO_BUDGET, True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_lecturecheck.model.cell_run import CellError, CellRun
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.metric import Metric
@@ -183,6 +183,25 @@ def _install_result(output: str) -> str:
     if "Requirement already satisfied" in output:
         return _NO_CHANGE
     return "may have changed the environment"
+
+
+def allowed_error_findings(cells: Sequence[CellRun]) -> Iterator[Finding]:
+    """Yield one finding if cells raised in a lecture that allows errors: the rest of its code may not have run."""
+    raised = [cell for cell in cells if cell.status is CellStatus.ALLOWED_ERROR]
+    if not raised:
+        return
+    first, count = raised[0], sum(cell.status.has_run for cell in cells)
+    error = first.error
+    line_in_cell = error.line_in_cell if error is not None else None
+    line = first.line if first.line is None or line_in_cell is None else first.line + line_in_cell - 1
+    name = f"{error.name!r}" if error is not None else "an error"
+    message = (
+        f"{len(raised)} of {count} cells raised and the lecture went on (allow_errors), first with {name}; "
+        "tag single cells with raises-exception instead"
+    )
+    yield Finding(
+        kind=FindingKind.ALLOWED_ERROR, message=message, cell_number=first.number, line=line, fails_when_strict=True
+    )
 
 
 def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int | None) -> Iterator[Finding]:

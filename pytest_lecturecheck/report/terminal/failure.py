@@ -195,8 +195,9 @@ def _may_explain(entry: Entry, item: Finding) -> bool:
     # The limit that was met may not be the one on the command line.
     if item.kind is FindingKind.SETTING:
         return True
+    # A finding that fails the lecture under strict is in the headline.
     if entry.run.evidence is None:
-        return entry.verdict.kind is VerdictKind.FAILED and item.fails_when_strict
+        return False
     focus = entry.focus
     # Findings of later cells explain nothing; findings about the file itself have no cell.
     in_time = item.cell_number is None or focus is None or item.cell_number <= focus.number
