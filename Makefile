@@ -78,6 +78,7 @@ clean:
 
 # One file for each group says that it is installed; it is written last, so that an interrupted installation starts over.
 $(VENV)/.installed-%: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "make: installing the packages of the group '$*' into $(VENV); this is done once and takes about a minute"
 	$(INSTALL) --editable . --group $*
 	@touch $@
 
@@ -90,6 +91,7 @@ $(VENV)/.created:
 		echo "make: install one, or name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
 		exit 1; \
 	fi; \
+	echo "make: creating the virtual environment $(VENV) with $$python"; \
 	"$$python" -m venv --clear $(VENV) || { \
 		echo "make: $$python cannot create a virtual environment (on Debian and Ubuntu: install python3-venv)" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --constraint constraints.txt pip

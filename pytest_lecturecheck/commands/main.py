@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck import __version__
-from pytest_lecturecheck.commands import compare, readme, report, show
+from pytest_lecturecheck.commands import compare, readme, record, report, show
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
@@ -17,7 +17,7 @@ from pytest_lecturecheck.safe_text import plain
 
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
-_OVER_SESSIONS: Final = {"report": report, "compare": compare, "show": show, "readme": readme}
+_OVER_SESSIONS: Final = {"report": report, "compare": compare, "show": show, "readme": readme, "record": record}
 """Commands that work on kept sessions."""
 _PLATFORM: Final = """\
 Print the label of this machine's budgets (the name of their file in lecture-budgets), and what a run can use of it:
@@ -33,8 +33,8 @@ file, line and key: a number without unit, an unknown key, an unresolved merge. 
   lecturecheck validate book/lecture-budgets   the files of another folder, for example before a commit"""
 _SLURM: Final = """\
 Print, for each lecture, the command that submits it to Slurm as a job of its own, with the memory of its budget and a
-margin, and with a GPU if it needs one. Nothing is submitted; pipe the lines to a shell for that. Call it from pytest's
-rootdir.
+margin, and with a GPU if it needs one. Without a budget, no memory is requested. Files that are no lectures are left
+out. Nothing is submitted; pipe the lines to a shell for that. Call it from pytest's rootdir.
 
   lecturecheck slurm lectures/*.md             review the lines
   lecturecheck slurm lectures/*.md | sh        submit the jobs
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="lecturecheck", description="Budget files, platforms and kept sessions, without pytest."
     )
     parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add(commands, "platform", "print this machine's platform label and what a run can use of it", _PLATFORM)
     validate = _add(commands, "validate", "check budget files and report every fault with its line", _VALIDATE)
     validate.add_argument(
@@ -74,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, module in _OVER_SESSIONS.items():
         module.add_arguments(_add(commands, name, module.HELP, module.DESCRIPTION))
     options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     try:
         over = _OVER_SESSIONS.get(options.command)
         status, lines = over.run(options) if over is not None else (0, _lines(options))
@@ -118,7 +121,11 @@ def _lines(options: argparse.Namespace) -> list[str]:
     from pytest_lecturecheck.probe.machine import detect_platform  # noqa: PLC0415 - as above
 
     detected = detect_platform(detect_accelerators().model)
-    return list(sbatch_lines(options.lectures, root=Path.cwd(), platform=options.platform, detected=detected))
+    lines, left_out = sbatch_lines(options.lectures, root=Path.cwd(), platform=options.platform, detected=detected)
+    for reason in left_out:
+        # Standard output goes to a shell.
+        sys.stderr.write(f"lecturecheck: left out: {plain(reason)}\n")
+    return lines
 
 
 def _platform_lines() -> list[str]:

@@ -190,7 +190,7 @@ def sbatch_line(
     *,
     command: Sequence[str],
     folder: str,
-    memory_bytes: int,
+    memory_bytes: int | None,
     gpu: GpuNeed | None,
     settings: SlurmSettings,
 ) -> str:
@@ -201,7 +201,8 @@ def sbatch_line(
         lecture: the lecture's name.
         command: the command that the job runs.
         folder: the folder that it runs in.
-        memory_bytes: memory of the lecture; the memory of pytest itself is added.
+        memory_bytes: memory of the lecture, to which that of pytest is added; ``None`` requests no memory, so that
+            the default of the cluster applies.
         gpu: what the lecture says about GPUs.
         settings: the settings of Slurm.
 
@@ -211,7 +212,7 @@ def sbatch_line(
     gres = settings.gres_of(gpu)
     options = [
         f"--job-name={job_name(lecture)}",
-        f"--mem={mebibytes(memory_bytes + SESSION_BYTES)}M",
+        *([f"--mem={mebibytes(memory_bytes + SESSION_BYTES)}M"] if memory_bytes is not None else []),
         f"--cpus-per-task={settings.cpus}",
         *([f"--partition={settings.partition}"] if settings.partition else []),
         *([f"--account={settings.account}"] if settings.account else []),

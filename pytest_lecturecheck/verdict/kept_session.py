@@ -39,10 +39,15 @@ class KeptRun:
         return self.run.lecture, self.run.variant
 
     @property
+    def is_complete(self) -> bool:
+        """Return True if the lecture was run to its end."""
+        return self.run.outcome is Outcome.COMPLETED
+
+    @property
     def speaks(self) -> bool:
         """Return True if its values are those of a complete, untraced run made in that session."""
         is_remembered = self.verdict.kind is VerdictKind.FAILED_BEFORE
-        return self.run.outcome is Outcome.COMPLETED and not self.run.is_profiled and not is_remembered
+        return self.is_complete and not self.run.is_profiled and not is_remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.kept_documents import call, keep
 from support.made_entries import over
 from support.made_sessions import START, after, before, budgets, drifting, kept, session_of
 
@@ -19,16 +20,6 @@ from pytest_lecturecheck.report.json_report import render_json
 from pytest_lecturecheck.report.markdown_report import render_markdown
 from pytest_lecturecheck.store.budget_file.files import save_budgets
 from pytest_lecturecheck.store.runs import budget_to_dict, run_to_dict, verdict_to_dict
-from pytest_lecturecheck.store.session_history import keep_session
-
-
-def document(session):
-    records = [
-        {"run": run_to_dict(run.run), "verdict": verdict_to_dict(run.verdict), "seconds": run.seconds}
-        for run in session.runs
-    ]
-    about = {"ended": session.ended.isoformat(), "mode": "check", "version": "1.0"}
-    return render_json(records, [], platform=session.platform, about=about)
 
 
 @pytest.fixture
@@ -37,17 +28,6 @@ def book(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
-
-
-def keep(book, *sessions):
-    folder = book / ".lecturecheck" / "runs"
-    return [keep_session(folder, document(session), now=session.ended, most=99) for session in sessions]
-
-
-def call(capsys, *arguments):
-    status = main(arguments)
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 def test_the_last_session_as_a_page(book, capsys):
@@ -247,7 +227,7 @@ def test_factors_that_are_none(capsys, factor):
     assert f"argument --fail-over: {factor!r} is not a factor of at least 1, such as 1.2" in capsys.readouterr().err
 
 
-COMMANDS = ["report", "compare", "show", "readme", "validate", "platform", "slurm"]
+COMMANDS = ["report", "compare", "show", "readme", "record", "validate", "platform", "slurm"]
 
 
 def help_of(capsys, command):
@@ -287,6 +267,13 @@ def test_the_whole_help_of_a_command(capsys, monkeypatch):
         "  pytest --lecture-platform NAME ...           use another label for a session\n"
         "\n"
     )
+
+
+def test_the_command_alone_prints_its_help(capsys):
+    status, out, err = call(capsys)
+    assert (status, err) == (0, "")
+    assert out.startswith("usage: lecturecheck ")
+    assert "\n    record " in out
 
 
 def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():
