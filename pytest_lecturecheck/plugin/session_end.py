@@ -63,7 +63,8 @@ class ControllerEnd:
             context.results.entries, platform=context.results.platform, machine=context.machine
         )
         self._notices.add(fault)
-        if not is_whole and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        fails = not is_whole or not context.results.package_fits()
+        if fails and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self) -> None:

@@ -17,7 +17,7 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.store.budget_file.files import load_folder
 from pytest_lecturecheck.store.runs import entry_from_dict, entry_to_dict
-from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, judge, judge_profiled
+from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, compare_package, judge, judge_profiled
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.session.closing import Closing
@@ -137,6 +137,11 @@ class Results:
             Whether everything could be written; the summary names what could not.
         """
         return self._close().finish(machine)
+
+    def package_fits(self) -> bool:
+        """Return False if all lectures together need more than was declared for the package."""
+        compared = compare_package([(entry.run, entry.verdict) for entry in self.entries])
+        return not any(item.kind is VerdictKind.NOT_FITTING for item in compared)
 
     def summary_lines(self, *, width: int, colour: bool, verbosity: int = 0, encoding: str | None = None) -> list[str]:
         """Return the lines of the terminal summary."""

@@ -145,6 +145,14 @@ def test_a_replaced_flag_is_reported_in_failure_and_summary(pytester, lecture):
     assert result.stdout.str().count("from other.ipynb") == 1
 
 
+def test_a_package_that_does_not_fit_fails_the_session(pytester, lecture):
+    for name in ("a.ipynb", "b.ipynb"):
+        lecture(name, "import time; time.sleep(1.2)")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", "--lecture-declared-time=2.2 s")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*total wall time *, declared 2.2 s: * over *"])
+
+
 def test_an_override_wins_over_a_lectures_own_value(pytester, lecture):
     lecture("lecture.ipynb", "while True: pass", execution={"timeout": 60})
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", "--lecture-override=timeout=0.5")
