@@ -61,7 +61,7 @@ def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:
 
 
 def _as_written(metric: Metric, limit: float) -> str:
-    """Return a declared size in the unit that it was most likely written in."""
+    """Return a size that a person chose in the unit that it was most likely written in, if that is another one."""
     written = format_si(limit) if metric.unit is Unit.BYTES else ""
     return f" ({written})" if written else ""
 
@@ -129,7 +129,7 @@ def _compare_one(run: Run, budget: MetricBudget, limit: float, tolerance: Tolera
     cell = run.heaviest_cell(metric)
     if measured.value > limit:
         kind = VerdictKind.OVER
-        message = _over_text(measured, limit) + _where(metric, measured, cell) + _seen_text(budget)
+        message = _over_text(measured, budget, limit) + _where(metric, measured, cell) + _seen_text(budget)
     else:
         kind, message = _weigh(measured, budget, limit, tolerance)
     return Comparison(metric=metric, kind=kind, limit=limit, measured=measured, message=message, cell=cell)
@@ -148,9 +148,11 @@ def _not_measured(run: Run, metric: Metric, limit: float, limit_text: str) -> Co
     return Comparison(metric=metric, kind=VerdictKind.NOT_MEASURED, limit=limit, measured=None, message=message)
 
 
-def _over_text(measured: Measurement, limit: float) -> str:
+def _over_text(measured: Measurement, budget: MetricBudget, limit: float) -> str:
     metric = measured.metric
     shown, shown_limit = metric.format_values_apart(measured.value, limit)
+    if budget.hand_set:
+        shown_limit += _as_written(metric, limit)
     difference = measured.value - limit
     share = f" ({format_fraction(difference / limit)})" if limit else ""
     at_least = "at least " if measured.upper_bound is None else ""
@@ -161,6 +163,8 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
     """Return verdict and message for a value at or below its limit."""
     metric, upper = measured.metric, measured.upper_bound
     shown, shown_limit = metric.format_values_apart(measured.value, limit)
+    if budget.hand_set:
+        shown_limit += _as_written(metric, limit)
     is_weaker = upper is None and budget.method in {Method.EXACT, Method.BRACKET, Method.AGENT}
     # A helper process of milliseconds (a font cache, `!date`) makes a value a lower bound without changing it. If most
     # of the recorded value is missing, though, the memory may have moved to a process that is not observed.
@@ -179,6 +183,8 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
     far_under = metric.is_memory and limit > _FAR_UNDER * tolerance.limit_for(metric, [highest])
     if far_under and (upper is not None or budget.method is Method.SAMPLED):
         cure = "lower the limit that was set by hand" if budget.hand_set else "record it again"
+        if not highest:
+            return VerdictKind.IMPROVED, f"{metric.label} {shown}, limit {shown_limit}: none was used; {cure}"
         return VerdictKind.IMPROVED, (
             f"{metric.label} {_wide_text(measured) or shown} is far under its limit {shown_limit}, "
             f"which is {_times(limit, highest)} too high: {cure}"
@@ -197,8 +203,6 @@ def _wide_text(measured: Measurement) -> str:
 
 
 def _times(limit: float, value: float) -> str:
-    if not value:
-        return "infinitely"
     factor = limit / value
     return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.2g} times"  # noqa: PLR2004 - two digits either way
 

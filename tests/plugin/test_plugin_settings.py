@@ -153,6 +153,18 @@ def test_a_package_that_does_not_fit_fails_the_session(pytester, lecture):
     result.stdout.fnmatch_lines(["*total wall time *, declared 2.2 s: * over *"])
 
 
+def test_allowed_errors_fail_under_strict_unless_excepted(pytester, lecture):
+    lecture("lecture.ipynb", "import no_such_module_at_all", execution={"allow_errors": True})
+    pytester.runpytest_inprocess("--lecture-record", "--rootdir=.", "--lecture-runs=1").assert_outcomes(passed=1)
+    args = ("--lecture-budget", "--rootdir=.", "--lecture-strict")
+    result = pytester.runpytest_inprocess(*args)
+    result.stdout.fnmatch_lines(["strict: 1 of 1 cells raised and the lecture went on (allow_errors), *"])
+    result.assert_outcomes(failed=1)
+    result = pytester.runpytest_inprocess(*args, "--lecture-strict-except=allowed-error")
+    result.stdout.fnmatch_lines(["*1 of 1 cells raised and the lecture went on*"])
+    result.assert_outcomes(passed=1)
+
+
 def test_an_override_wins_over_a_lectures_own_value(pytester, lecture):
     lecture("lecture.ipynb", "while True: pass", execution={"timeout": 60})
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", "--lecture-override=timeout=0.5")

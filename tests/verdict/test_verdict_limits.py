@@ -273,3 +273,22 @@ def test_a_budget_under_another_spelling_is_named():
         "no budget for linux-x86_64-cpu; perhaps renamed from 'A.md', which has one: rename its table too",
         failed=False,
     )
+
+
+def test_a_limit_set_by_hand_is_shown_in_its_own_unit():
+    by_hand = budget(limit(PEAK, 2_000_000_000, hand_set=True))
+    verdict = judge(run(measurement(PEAK, 3 * GIB)), by_hand, DEFAULT)
+    assert verdict.headline.startswith("peak footprint 3 GiB, limit 1.86 GiB (2 GB): 1.14 GiB over (+61 %)")
+    verdict = judge(run(measurement(PEAK, 1.5 * GIB)), by_hand, DEFAULT)
+    assert verdict.headline == "peak footprint 1.5 GiB, limit 1.86 GiB (2 GB)"
+
+
+def test_a_value_of_zero_far_under_its_limit_is_named_as_unused():
+    unused = budget(limit(Metric.GPU_LIVE, 400 * MIB, hand_set=True))
+    verdict = judge(run(measurement(Metric.GPU_LIVE, 0)), unused, DEFAULT)
+    check(
+        verdict,
+        VerdictKind.IMPROVED,
+        "GPU memory live 0 B, limit 400 MiB: none was used; lower the limit that was set by hand",
+        failed=False,
+    )

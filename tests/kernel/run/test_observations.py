@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from pytest_lecturecheck.kernel.messages.client import Reply
 from pytest_lecturecheck.kernel.run.observations import (
+    allowed_error_findings,
     cell_error,
     cell_findings,
     exit_error,
@@ -12,7 +13,7 @@ from pytest_lecturecheck.kernel.run.observations import (
     plain,
     thread_findings,
 )
-from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
@@ -28,6 +29,24 @@ def reply(status="ok", content=None, **payload):
 
 def findings(given_reply, cell=CELL, *, is_cut=False, raised=False):
     return list(cell_findings(cell, given_reply, is_cut=is_cut, raised=raised))
+
+
+def test_allowed_errors_are_one_finding_with_count_and_first_line():
+    error = CellError(name="ModuleNotFoundError", value="no", line_in_cell=2)
+    cells = [
+        CellRun(number=1, index=0, line=10, status=CellStatus.OK),
+        CellRun(number=2, index=1, line=20, status=CellStatus.ALLOWED_ERROR, error=error),
+        CellRun(number=3, index=2, line=30, status=CellStatus.ALLOWED_ERROR, error=error),
+        CellRun(number=4, index=3, line=40, status=CellStatus.SKIPPED),
+    ]
+    (found,) = allowed_error_findings(cells)
+    assert (found.kind, found.cell_number, found.line) == (FindingKind.ALLOWED_ERROR, 2, 21)
+    assert found.fails_when_strict
+    assert found.message == (
+        "2 of 3 cells raised and the lecture went on (allow_errors), first with 'ModuleNotFoundError'; "
+        "tag single cells with raises-exception instead"
+    )
+    assert list(allowed_error_findings(cells[:1])) == []
 
 
 def test_no_error():
