@@ -55,13 +55,13 @@ def test_no_recorded_values_give_no_limit():
         DEFAULT.limit_for(Metric.PEAK_RSS, [])
 
 
-@pytest.mark.parametrize("figure", [math.nan, math.inf, -1])
-def test_nan_and_impossible_values_are_refused_everywhere(figure):
-    message = f"wall_seconds = {figure!r} cannot be a value or a limit: expected a finite number, at least 0"
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1])
+def test_nan_and_impossible_values_are_refused_everywhere(value):
+    message = f"wall_seconds = {value!r} cannot be a value or a limit: expected a finite number, at least 0"
     for build in (
-        lambda: MetricBudget(metric=Metric.WALL, limit=figure),
-        lambda: MetricBudget(metric=Metric.WALL, seen=(1.0, figure)),
-        lambda: DEFAULT.limit_for(Metric.WALL, [1.0, figure]),
+        lambda: MetricBudget(metric=Metric.WALL, limit=value),
+        lambda: MetricBudget(metric=Metric.WALL, seen=(1.0, value)),
+        lambda: DEFAULT.limit_for(Metric.WALL, [1.0, value]),
     ):
         with pytest.raises(ValueError, match="cannot be a value") as caught:
             build()

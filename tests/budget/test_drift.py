@@ -1,4 +1,4 @@
-"""A slow drift is told from noise, whatever the scale, the order and a few outliers."""
+"""A slow drift is distinguished from noise, whatever the scale, the order and a few outliers."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Recording figures that lectures report: values are kept, limits stay what a person made them."""
+"""Recording of reported values: values are updated, limits are set by people and stay."""
 
 import datetime as dt
 from dataclasses import replace
@@ -19,8 +19,8 @@ TODAY = dt.date(2025, 2, 1)
 FOOTPRINT = Metric.PEAK_FOOTPRINT
 
 
-def run(*figures, repeat=1):
-    cell = CellRun(number=1, index=0, line=10, status=CellStatus.OK, reported_values=figures)
+def run(*reported, repeat=1):
+    cell = CellRun(number=1, index=0, line=10, status=CellStatus.OK, reported_values=reported)
     peak = Measurement(metric=FOOTPRINT, value=400 * MIB, method=Method.EXACT)
     return Run(
         lecture="a.md",

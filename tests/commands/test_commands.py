@@ -68,8 +68,8 @@ def test_a_report_knows_the_budget_that_was_in_force(capsys):
     assert json.loads(Path("y.json").read_text(encoding="utf-8"))["runs"] == json.loads(text)["runs"]
     assert call(capsys, "report", "y.json", "-o", "y.html")[0] == 0
     page = Path("y.html").read_text(encoding="utf-8")
-    for told in ("Changed since the budget was recorded", "recorded 2025-11-02 from 3 runs", "1.21 to 1.26 GiB"):
-        assert told in page
+    for text in ("Changed since the budget was recorded", "recorded 2025-11-02 from 3 runs", "1.21 to 1.26 GiB"):
+        assert text in page
 
 
 def test_markdown_from_another_folder(book, capsys, monkeypatch):

@@ -46,7 +46,7 @@ RECORDS = [
 
 
 def _places(value, place=()):
-    """Give the places of all numbers."""
+    """Return the positions of all numbers."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         if isinstance(item, int | float) and not isinstance(item, bool):

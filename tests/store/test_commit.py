@@ -1,4 +1,4 @@
-"""The commit of a folder, held against what git itself says."""
+"""The commit of a folder, compared with what git says."""
 
 from __future__ import annotations
 

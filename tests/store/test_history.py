@@ -1,4 +1,4 @@
-"""Kept sessions: what is written, found again, passed over and removed."""
+"""Kept sessions: written, found again, skipped and removed."""
 
 from __future__ import annotations
 
@@ -275,8 +275,8 @@ def test_folders_of_the_machine_are_hidden(text, expected):
 def test_folders_of_windows_are_hidden_too():
     places = {"root": PureWindowsPath(r"C:\book"), "home": PureWindowsPath(r"C:\Users\ann")}
     value = {"a": r"C:\book\a.md, C:\Users\ann\x and C:\Users\anna"}
-    told = json.loads(hide_places(json.dumps(value), **places, prefix=PureWindowsPath(r"C:\Python")))
-    assert told == {"a": r".\a.md, ~\x and C:\Users\anna"}
+    hidden = json.loads(hide_places(json.dumps(value), **places, prefix=PureWindowsPath(r"C:\Python")))
+    assert hidden == {"a": r".\a.md, ~\x and C:\Users\anna"}
 
 
 def test_folders_that_say_nothing_stay():
@@ -289,9 +289,9 @@ def test_folders_that_say_nothing_stay():
 def test_hiding_places_leaves_json(text, name):
     folder = PurePosixPath("/home") / name
     value = {"a": f"{folder}/{text}"}
-    told = json.loads(hide_places(json.dumps(value), root=folder / "b", home=folder, prefix=PurePosixPath("/usr")))
-    assert list(told) == ["a"]
-    assert not told["a"].startswith(f"{folder}/")
+    hidden = json.loads(hide_places(json.dumps(value), root=folder / "b", home=folder, prefix=PurePosixPath("/usr")))
+    assert list(hidden) == ["a"]
+    assert not hidden["a"].startswith(f"{folder}/")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")

@@ -1,4 +1,4 @@
-"""Whether a file could be written is told without writing it."""
+"""Whether a file can be written is checked without writing it."""
 
 import os
 

@@ -24,9 +24,9 @@ MACHINE = Machine(
 SOFTWARE = Software(python="3.12.1", packages={"numpy": "2.1.0"}, blas=("openblas 0.3.27, 2 threads",))
 
 
-def metric_budget(metric, *figures, limit=None):
-    """A limit derived from figures, or set by hand where it is given."""
-    seen = tuple(metric.round_up(figure) for figure in figures)
+def metric_budget(metric, *values, limit=None):
+    """A limit derived from values, or set by hand if it is given."""
+    seen = tuple(metric.round_up(value) for value in values)
     derived = RULES.recorded_limit_for(metric, seen) if seen else None
     by_hand = limit is not None
     method = Method.EXACT if seen else None
@@ -57,7 +57,7 @@ def budgets(*entries, platform=PLATFORM, tolerance=RULES):
 
 
 def printed(given):
-    """What a file can hold of budgets: figures at four digits, derived limits as the rules give them from those."""
+    """Budgets as a file holds them: values with four digits, and limits derived from these."""
     lectures = {key: _printed_entry(item, given.tolerance) for key, item in given.lectures.items()}
     return replace(given, lectures=lectures)
 
@@ -89,7 +89,7 @@ def _printed_size(size):
 
 
 def _printed_metric(value, rules):
-    seen = tuple(value.metric.round_up(figure) for figure in value.seen)
+    seen = tuple(value.metric.round_up(item) for item in value.seen)
     limit = None if value.limit is None else value.metric.round_up(value.limit)
     hand_set = limit is not None and (value.hand_set or not seen)
     if limit is not None and not hand_set:

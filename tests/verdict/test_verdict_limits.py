@@ -112,7 +112,7 @@ def test_far_under_starts_at_twice_the_limit_derived_now():
     assert judge(run(measurement(PEAK, 60 * MIB - 1)), at_twice, DEFAULT).kind is VerdictKind.IMPROVED
 
 
-# How figures were had
+# How values were measured
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What becomes of figures that a lecture reports, against limits that were set for them."""
+"""Verdicts of values that a lecture reports and that have limits."""
 
 import math
 
