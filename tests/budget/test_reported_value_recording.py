@@ -136,6 +136,8 @@ def test_runs_that_disagree_about_the_unit_record_nothing():
 
 
 def test_another_lecture_keeps_its_reported_values():
-    other = LectureBudget(lecture="b.md", reported_values={"speedup": ReportedValueBudget(name="speedup", at_least=1.5)})
+    other = LectureBudget(
+        lecture="b.md", reported_values={"speedup": ReportedValueBudget(name="speedup", at_least=1.5)}
+    )
     budgets, _ = record(PlatformBudgets(platform="linux", lectures={("b.md", ""): other}), [run()], today=TODAY)
     assert budgets.find("b.md") == other

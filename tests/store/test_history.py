@@ -40,7 +40,9 @@ def document(*runs, **rest):
 
 
 def keep(folder, minutes=0, most=50, text=None):
-    return keep_session(folder, text or document(), now=NOON + dt.timedelta(minutes=minutes), most=most)
+    # Sessions of one microsecond would differ in one random digit only, and their short names might be equal.
+    ended = NOON + dt.timedelta(minutes=minutes, microseconds=minutes)
+    return keep_session(folder, text or document(), now=ended, most=most)
 
 
 def test_a_session_is_found_again(tmp_path):
