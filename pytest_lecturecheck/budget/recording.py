@@ -22,6 +22,7 @@ from pytest_lecturecheck.budget.reported_value_recording import (
     record_reported_values,
     reported_value_changes,
 )
+from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome, Run
@@ -51,7 +52,7 @@ class BudgetChange:
         disagreement: the highest of these runs exceeds the limit that the lowest one alone would give.
         is_untouched: the runs differ from the record by noise only, and the whole entry stays unchanged.
         is_unmeasured: these runs did not measure the metric, and the recorded values stay.
-        run_counts: number of runs before and now.
+        warnings: what is doubtful about the whole lecture x variant; on its first change only.
     """
 
     lecture: str
@@ -65,15 +66,7 @@ class BudgetChange:
     disagreement: bool = False
     is_untouched: bool = False
     is_unmeasured: bool = False
-    run_counts: tuple[int, int] = (0, 0)
-
-    @property
-    def fewer_runs(self) -> str:
-        """Return a warning if fewer runs were recorded than before, or an empty string."""
-        before, now = self.run_counts
-        if not 0 < now < before or self.is_untouched:
-            return ""
-        return f"recorded from {now} run{'' if now == 1 else 's'}, {before} before: a rare high value may be missing"
+    warnings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -91,7 +84,7 @@ class BudgetChange:
             text += f"; runs disagree by more than the tolerance: {lowest} to {highest}"
         if self.kept_by_hand and self.new_limit is not None and max(self.new_seen, default=0) > self.new_limit:
             text += "; these runs are over it"
-        return f"{text}; {self.fewer_runs}" if self.fewer_runs else text
+        return "; ".join((text, *self.warnings))
 
     def _limit_text(self) -> str:
         if self.old_limit is None and self.new_limit is None:
@@ -310,11 +303,23 @@ def _changes(
                 disagreement=not unmeasured and runs is not None and _disagree(budget, rules),
                 is_untouched=is_untouched,
                 is_unmeasured=unmeasured,
-                # One warning for each lecture.
-                run_counts=(old.run_count, new.run_count) if old is not None and not changes else (0, 0),
+                warnings=() if changes or is_untouched else _warnings(old, new, runs or ()),
             )
         )
     return changes
+
+
+def _warnings(old: LectureBudget | None, new: LectureBudget, runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return what makes the new budget of a lecture doubtful."""
+    warnings = []
+    if old is not None and 0 < new.run_count < old.run_count:
+        count = f"{new.run_count} run{'' if new.run_count == 1 else 's'}"
+        warnings.append(f"recorded from {count}, {old.run_count} before: a rare high value may be missing")
+    raised = max((sum(cell.status is CellStatus.ALLOWED_ERROR for cell in run.cells) for run in runs), default=0)
+    if raised:
+        cells = f"{raised} cell{'' if raised == 1 else 's'}"
+        warnings.append(f"recorded although {cells} raised (allow_errors): code after the errors was not measured")
+    return tuple(warnings)
 
 
 def _highest(seen: Sequence[float]) -> float | None:

@@ -353,7 +353,18 @@ def test_recording_the_same_runs_again_changes_nothing_unless_they_disagree(runs
 def test_recording_fewer_runs_than_before_warns():
     before, _ = recorded(run(400), run(410, repeat=2), run(405, repeat=3))
     _, changes = recorded(run(480), budgets=before)
-    assert changes[0].fewer_runs == "recorded from 1 run, 3 before: a rare high value may be missing"
-    assert changes[0].text.endswith(f"; {changes[0].fewer_runs}")
+    assert [change.warnings for change in changes] == [
+        ("recorded from 1 run, 3 before: a rare high value may be missing",),
+        (),
+    ]
+    assert changes[0].text.endswith(f"; {changes[0].warnings[0]}")
     _, changes = recorded(run(480), run(480, repeat=2), run(480, repeat=3), budgets=before)
-    assert changes[0].fewer_runs == ""
+    assert [change.warnings for change in changes] == [(), ()]
+
+
+def test_recording_a_lecture_with_allowed_errors_warns():
+    raised = replace(cell(2, 400, 41), status=CellStatus.ALLOWED_ERROR)
+    _, changes = recorded(run(cells=(cell(1, 100, 10), raised)))
+    assert changes[0].warnings == (
+        "recorded although 1 cell raised (allow_errors): code after the errors was not measured",
+    )

@@ -105,6 +105,9 @@ def test_many_unrecorded_lectures_are_counted():
 
 def test_a_warning_about_fewer_runs_is_shown_once_for_a_lecture():
     numbers = {"old_limit": 400 * MIB, "new_limit": 300 * MIB, "old_seen": (300 * MIB,), "new_seen": (200 * MIB,)}
-    changes = [change(run_counts=(3, 1), **numbers), change(metric=Metric.PEAK_RSS, **numbers)]
+    changes = [
+        change(warnings=("recorded from 1 run, 3 before",), **numbers),
+        change(metric=Metric.PEAK_RSS, **numbers),
+    ]
     text = "\n".join(render_changes(changes, width=100))
     assert text.count("recorded from 1 run, 3 before") == 1

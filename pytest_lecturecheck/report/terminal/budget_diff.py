@@ -130,8 +130,7 @@ def _change_of(metric: Metric, old: float | None, new: float | None) -> tuple[st
 
 
 def _warnings(change: BudgetChange) -> Iterator[str]:
-    if change.fewer_runs:
-        yield change.fewer_runs
+    yield from change.warnings
     highest = max(change.new_seen, default=None)
     if highest is None:
         return
