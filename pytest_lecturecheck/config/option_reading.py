@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_lecturecheck.config.option_table import OPTIONS, Option
+from pytest_lecturecheck.config.option_row import Option
+from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_text
 from pytest_lecturecheck.model.settings import RunSettings

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_lecturecheck.config.option_table import GROUPS, OPTIONS, Option
+from pytest_lecturecheck.config.option_row import GROUPS, Option
+from pytest_lecturecheck.config.option_table import OPTIONS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,8 @@ from pytest_lecturecheck.config.option_reading import (
     read_override,
     read_value,
 )
-from pytest_lecturecheck.config.option_table import GROUPS, OPTIONS
+from pytest_lecturecheck.config.option_row import GROUPS
+from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.config.options import DEFAULTS, SessionSettings, resolve
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.finding import FindingKind
