@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck import __version__
-from pytest_lecturecheck.commands import compare, readme, record, report, show
+from pytest_lecturecheck.commands import compare, readme, record, recover, report, show
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
@@ -17,7 +17,14 @@ from pytest_lecturecheck.safe_text import plain
 
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
-_OVER_SESSIONS: Final = {"report": report, "compare": compare, "show": show, "readme": readme, "record": record}
+_OVER_SESSIONS: Final = {
+    "report": report,
+    "compare": compare,
+    "show": show,
+    "readme": readme,
+    "record": record,
+    "recover": recover,
+}
 """Commands that work on kept sessions."""
 _PLATFORM: Final = """\
 Print the label of this machine's budgets (the name of their file in lecture-budgets), and what a run can use of it:

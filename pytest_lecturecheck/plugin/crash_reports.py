@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.entry_saver import describe_unfinished
 from pytest_lecturecheck.session.journal_writer import (
     describe_worker,
     find_worker,
@@ -40,7 +41,8 @@ class CrashReports:
         """Report earlier sessions that were cut off, and a folder that cannot be written."""
         if not session.config.getoption("collectonly"):
             fault = try_folder(self._context.rootdir)
-            self._notices.add(*report_interrupted(self._context.rootdir), fault)
+            rootdir = self._context.rootdir
+            self._notices.add(*report_interrupted(rootdir), *describe_unfinished(rootdir), fault)
 
     def note_worker_crash(self, mark: str, worker: str) -> None:
         """

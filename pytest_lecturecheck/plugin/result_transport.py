@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.plugin.progress_display import ProgressDisplay
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
     from pytest_lecturecheck.report.entry import Entry
+    from pytest_lecturecheck.session.entry_saver import EntrySaver
 
 _ENTRIES: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
@@ -112,16 +113,23 @@ class ReportedEntries:
         session: the session's state.
         local: entries of items that ran in this process.
         display: shows progress.
+        saver: saves entries on the disk as they finish.
     """
 
     def __init__(
-        self, config: pytest.Config, session: LectureCheckSession, local: LocalEntries, display: ProgressDisplay
+        self,
+        config: pytest.Config,
+        session: LectureCheckSession,
+        local: LocalEntries,
+        display: ProgressDisplay,
+        saver: EntrySaver,
     ) -> None:
         """Hold what the hook needs."""
         self._config = config
         self._context = session.context
         self._local = local
         self._display = display
+        self._saver = saver
         self._reported: dict[tuple[str, str], Sequence[Entry]] = {}
         self._decided: set[tuple[str, str]] = set()
 
@@ -148,6 +156,7 @@ class ReportedEntries:
         self._context.results.take(entries, instead_of=self._reported.get(key, ()))
         self._reported[key] = entries
         if is_final:
+            self._saver.save(entries)
             self._context.memory.note(entries, str(getattr(report, _STATE, "")))
         for entry in entries:
             self._config.hook.pytest_lecturecheck_verdict(config=self._config, run=entry.run, verdict=entry.verdict)

@@ -31,6 +31,7 @@ from pytest_lecturecheck.plugin.xdist import (
     is_worker,
     progress_sender,
 )
+from pytest_lecturecheck.session.entry_saver import EntrySaver
 from pytest_lecturecheck.session.failure_memory import is_ci
 from pytest_lecturecheck.session.github_actions import GitHub
 from pytest_lecturecheck.session.journal_writer import JournalWriter
@@ -182,14 +183,15 @@ class ControllerRole:
         terminal = TerminalHooks(
             config, context, display=self.progress, notices=self._notices, github=github, guard=self._guard
         )
+        saver = EntrySaver(context.rootdir, context.settings, context.results.platform)
         hooks: list[object] = [
             CollectionHooks(session, None),
             ItemReports(session, local, self._guard),
-            ReportedEntries(config, session, local, self.progress),
+            ReportedEntries(config, session, local, self.progress, saver),
             self.progress,
             crashes,
             terminal,
-            ControllerEnd(session, github, self._notices),
+            ControllerEnd(session, github, self._notices, saver),
         ]
         if config.pluginmanager.hasplugin("xdist"):
             configuration = session.configuration.to_plain()

@@ -9,6 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
+    from pytest_lecturecheck.session.entry_saver import EntrySaver
     from pytest_lecturecheck.session.github_actions import GitHub
 
 
@@ -42,13 +43,15 @@ class ControllerEnd:
         session: the session's state.
         github: the job summary of GitHub Actions.
         notices: takes what could not be written.
+        saver: saves entries until everything is written.
     """
 
-    def __init__(self, session: LectureCheckSession, github: GitHub, notices: Notices) -> None:
+    def __init__(self, session: LectureCheckSession, github: GitHub, notices: Notices, saver: EntrySaver) -> None:
         """Hold what is written and closed at the end."""
         self._session = session
         self._github = github
         self._notices = notices
+        self._saver = saver
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -59,6 +62,7 @@ class ControllerEnd:
             return
         context = self._session.context
         is_whole = context.results.finish(context.machine)
+        self._saver.end(is_whole=is_whole)
         fault = self._github.write_summary(
             context.results.entries, platform=context.results.platform, machine=context.machine
         )

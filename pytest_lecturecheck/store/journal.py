@@ -71,7 +71,7 @@ class Journal:
         self._descriptor: int | None = os.open(self.path, flags, 0o666)
         self._synced = time.monotonic()
         self._is_dirty = False
-        locked = _try_lock(self._descriptor)
+        locked = try_lock(self._descriptor)
         self.write(
             Event.SESSION,
             schema=SCHEMA,
@@ -157,7 +157,7 @@ def take_interrupted(folder: Path) -> tuple[Interrupted, ...]:
     """Return the journals of sessions that stopped without an end, each once; only the last few files are kept."""
     taken = []
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        if _is_alive(path):
+        if is_owner_alive(path):
             continue
         found = _take(path)
         if found is not None:
@@ -195,7 +195,7 @@ def read_journal(path: Path) -> Interrupted | None:
         The state, or ``None`` if the session ended normally or the file is no journal of this version.
     """
     try:
-        descriptor = _open_file(path)
+        descriptor = open_own_file(path)
         with os.fdopen(descriptor, "rb") as stream:
             data = stream.read(_MOST_BYTES)
     except OSError:
@@ -285,7 +285,7 @@ def _whole(facts: Mapping[str, Any], key: str) -> int | None:
 # -- who is alive -----------------------------------------------------------------------------------------------------
 
 
-def _is_alive(path: Path) -> bool:
+def is_owner_alive(path: Path) -> bool:
     """
     Return True if the process that writes a journal may still be running.
 
@@ -294,7 +294,7 @@ def _is_alive(path: Path) -> bool:
     abandoned if nothing was added for an hour.
     """
     try:
-        descriptor = _open_file(path)
+        descriptor = open_own_file(path)
     except OSError:
         # Another session has taken it, or it cannot be read: nothing to report.
         return True
@@ -305,14 +305,14 @@ def _is_alive(path: Path) -> bool:
             return age < _NO_HEAD_SECONDS
         if head.get("locked") is not True:
             return age < _UNLOCKED_SECONDS
-        return _try_lock(descriptor) is not True
+        return try_lock(descriptor) is not True
     except OSError:
         return True
     finally:
         os.close(descriptor)
 
 
-def _open_file(path: Path) -> int:
+def open_own_file(path: Path) -> int:
     """
     Open a plain file without blocking, whatever a lecture has put there instead.
 
@@ -333,7 +333,7 @@ _UNLOCKED_SECONDS: Final = 3600.0
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(descriptor: int) -> bool | None:
+    def try_lock(descriptor: int) -> bool | None:
         """Lock a file until it is closed; return False if another process holds the lock."""
         position = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
@@ -348,7 +348,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> bool | None:
+    def try_lock(descriptor: int) -> bool | None:
         """Lock a file until it is closed; return False if another process holds it, None without lock support."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

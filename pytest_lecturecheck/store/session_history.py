@@ -22,6 +22,7 @@ from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.store.atomic import write_text_atomically
 from pytest_lecturecheck.store.plausibility import check_numbers
 from pytest_lecturecheck.store.runs import (
+    SCHEMA,
     NewerRunFileError,
     check_schema,
     entry_from_dict,
@@ -104,6 +105,16 @@ def read_session(path: Path) -> KeptSession:
     except RunFileError as error:
         msg = f"{path}: {error}"
         raise type(error)(msg) from error
+
+
+def session_from_records(name: str, records: Sequence[Mapping[str, Any]], about: Mapping[str, str]) -> KeptSession:
+    """
+    Return the session of records that were saved as they finished.
+
+    Raises:
+        RunFileError: a record is not what it should be.
+    """
+    return _session_from_dict(name, {"schema": SCHEMA, **about, "runs": list(records)})
 
 
 def _session_from_dict(name: str, plain: Any) -> KeptSession:
