@@ -30,6 +30,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Literal, NoReturn
 
 MESSAGE_BYTES = 1 << 17
@@ -181,12 +182,14 @@ def become_kernel(request: dict[str, Any], output: int, kept: list[int], supervi
     for source, target in ((empty, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
     # Everything else is closed but for what the kernel keeps.
-    low = 3
-    for descriptor in sorted(kept):
-        os.closerange(low, descriptor)
-        os.set_inheritable(descriptor, True)  # noqa: FBT003 - its only parameter
-        low = descriptor + 1
-    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+    # By their list: the limit on descriptors can be a billion, and an old C library would close each of them.
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names only
+        descriptor = int(name)
+        if descriptor in kept:
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - its only parameter
+        elif descriptor > 2:  # noqa: PLR2004 - stderr
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
     environment = {**request["env"], "JPY_PARENT_PID": str(supervisor)}
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
@@ -226,21 +229,15 @@ def _watch(control: socket.socket, kernel: int) -> NoReturn:
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     # After the handler stands: an end before it raised no wake-up.
     _send(control, {"supervisor": os.getpid(), "kernel": kernel})
-    is_kernel_there = True
+    end: dict[str, Any] | None = None
     while True:
-        while True:
-            try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                os._exit(0)
-            if pid == 0:
-                break
-            if pid == kernel and is_kernel_there:
-                is_kernel_there = False
-                has_left = bool(children(os.getpid()))
-                code = os.waitstatus_to_exitcode(status)
-                cpu = usage.ru_utime + usage.ru_stime
-                _send(control, {"exit": code, "cpu_seconds": cpu, "has_left": has_left})
+        reaped, has_children = _reap(kernel)
+        end = reaped or end
+        if end is not None and "has_left" not in end:
+            end["has_left"] = has_children
+            _send(control, end)
+        if not has_children:
+            os._exit(0)
         ready, _, _ = select.select([control.fileno(), reader], [], [])
         if reader in ready:
             with contextlib.suppress(BlockingIOError):
@@ -248,6 +245,21 @@ def _watch(control: socket.socket, kernel: int) -> NoReturn:
         if control.fileno() in ready:
             # The session sends nothing: its end of the socket has closed.
             end_tree()
+
+
+def _reap(kernel: int) -> tuple[dict[str, Any] | None, bool]:
+    """Reap children that have ended; return how the kernel did, if it is among them, and whether any child is left."""
+    end = None
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return end, False
+        if pid == 0:
+            return end, True
+        if pid == kernel:
+            cpu = usage.ru_utime + usage.ru_stime
+            end = {"exit": os.waitstatus_to_exitcode(status), "cpu_seconds": cpu}
 
 
 def _send(control: socket.socket, message: dict[str, Any]) -> None:
@@ -274,10 +286,11 @@ def end_tree() -> NoReturn:
 
 def descendants(pid: int) -> set[int]:
     """Return the ids of all processes below ``pid``, zombies included."""
+    list_children = children if os.path.exists(f"/proc/{pid}/task/{pid}/children") else _list_by_scan()  # noqa: PTH110
     found: set[int] = set()
     new = [pid]
     while new:
-        below = [child for parent in new for child in children(parent) if child not in found]
+        below = [child for parent in new for child in list_children(parent) if child not in found]
         found.update(below)
         new = below
     return found
@@ -291,6 +304,16 @@ def children(pid: int) -> list[int]:
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
                 found += map(int, file.read().split())
     return found
+
+
+def _list_by_scan() -> Callable[[int], list[int]]:
+    """Return what lists children on a kernel without such lists (``CONFIG_PROC_CHILDREN``), as of one scan."""
+    found: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names only
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                found.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+    return lambda pid: found.get(pid, [])
 
 
 if __name__ == "__main__":

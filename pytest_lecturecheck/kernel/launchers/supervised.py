@@ -146,6 +146,10 @@ class SupervisedProcess:
             self._pidfd = None
 
 
+_Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+"""The command of a server's interpreter, and its environment."""
+
+
 class _Server:
     """One server process and the socket that it takes requests from."""
 
@@ -164,6 +168,7 @@ class _Server:
                 start_new_session=True,
             )
         self._requests = ours
+        self.has_served = False
 
     def send(self, request: bytes, descriptors: Sequence[int]) -> None:
         socket.send_fds(self._requests, [request], list(descriptors))
@@ -179,14 +184,9 @@ class KernelServers:
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._servers: collections.OrderedDict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], _Server] = (
-            collections.OrderedDict()
-        )
-
-    def prepare(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the server for such kernels ahead of the first of them."""
-        with suppress(OSError):
-            self._server(argv, environment)
+        self._servers: collections.OrderedDict[_Key, _Server] = collections.OrderedDict()
+        # A server that ended before it served any kernel would do so again.
+        self._broken: set[_Key] = set()
 
     async def start(
         self, argv: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: int, pass_fds: Sequence[int]
@@ -205,49 +205,55 @@ class KernelServers:
             ServerLostError: no server could be started or reached; nothing runs.
             OSError: the command cannot be executed.
         """
+        is_forked = is_forkable(argv, environment)
         request = {
             "argv": list(argv),
-            "program": _launcher_file() if is_forkable(argv) else "",
-            "is_forked": is_forkable(argv),
+            "program": _launcher_file() if is_forked else "",
+            "is_forked": is_forked,
             "cwd": cwd,
             "env": dict(environment),
         }
         data = json.dumps(request).encode()
+        key = _key(tuple(argv) if is_forked else (), environment)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self._send(argv, environment, data, [theirs.fileno(), output, *pass_fds])
+                server = self._send(key, data, [theirs.fileno(), output, *pass_fds])
             ours.setblocking(False)  # noqa: FBT003 - its only parameter
-            message = _read_answer(await asyncio.get_running_loop().sock_recv(ours, MESSAGE_BYTES), argv[0])
+            answer = await asyncio.get_running_loop().sock_recv(ours, MESSAGE_BYTES)
+            server.has_served = server.has_served or bool(answer)
+            if not server.has_served:
+                self._broken.add(key)
+            message = _read_answer(answer, argv[0])
             return SupervisedProcess(ours, pid=message["kernel"], supervisor_pid=message["supervisor"])
         except BaseException:
             # The supervisor ends what it has started when it sees this.
             ours.close()
             raise
 
-    def _send(
-        self, argv: Sequence[str], environment: Mapping[str, str], data: bytes, descriptors: Sequence[int]
-    ) -> None:
+    def _send(self, key: _Key, data: bytes, descriptors: Sequence[int]) -> _Server:
         if len(data) > MESSAGE_BYTES or len(descriptors) > MOST_DESCRIPTORS:
             msg = "the request is too large for one message"
             raise ServerLostError(msg)
+        if key in self._broken:
+            msg = "no server runs in this environment"
+            raise ServerLostError(msg)
         try:
-            self._server(argv, environment).send(data, descriptors)
+            server = self._server(key)
+            server.send(data, descriptors)
         except OSError as exc:
             msg = f"no server of kernels can be reached: {exc}"
             raise ServerLostError(msg) from exc
+        return server
 
-    def _server(self, argv: Sequence[str], environment: Mapping[str, str]) -> _Server:
-        interpreter = tuple(argv[: argv.index("-m")]) if is_forkable(argv) else (sys.executable,)
-        own = {*PLACEHOLDERS, "JPY_PARENT_PID"}
-        variables = tuple(sorted((name, value) for name, value in environment.items() if name not in own))
-        key = (interpreter, variables)
+    def _server(self, key: _Key) -> _Server:
         server = self._servers.pop(key, None)
         if server is not None and server.process.poll() is not None:
             # A lecture may have killed it.
             server.close()
             server = None
         if server is None:
+            interpreter, variables = key
             server = _Server(interpreter, dict(variables))
         self._servers[key] = server
         while len(self._servers) > _MOST_SERVERS:
@@ -270,13 +276,27 @@ def _read_answer(answer: bytes, program: str) -> dict[str, int]:
     return message
 
 
-def is_forkable(argv: Sequence[str]) -> bool:
-    """Return True for ipykernel in this interpreter, with no options that the server cannot be given too."""
+def _key(forked: tuple[str, ...], environment: Mapping[str, str]) -> _Key:
+    own = {*PLACEHOLDERS, "JPY_PARENT_PID"}
+    variables = tuple(sorted((name, value) for name, value in environment.items() if name not in own))
+    return forked[: forked.index("-m")] if forked else (sys.executable,), variables
+
+
+def is_forkable(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """
+    Return True for ipykernel in this interpreter, started as a server can be started too.
+
+    Relative folders on the module search path are looked for below the folder that an interpreter starts in, which
+    differs between kernels.
+    """
     if not argv or argv[0] != sys.executable or "-m" not in argv:
         return False
     position = list(argv).index("-m")
     options = argv[1:position]
-    return list(argv[position + 1 : position + 2]) == [_MODULE] and all(option.startswith("-X") for option in options)
+    if list(argv[position + 1 : position + 2]) != [_MODULE] or not all(option.startswith("-X") for option in options):
+        return False
+    search_path = environment.get("PYTHONPATH", "")
+    return not search_path or all(map(os.path.isabs, search_path.split(os.pathsep)))
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_lecturecheck.kernel.launchers import fork_server
 from pytest_lecturecheck.kernel.launchers.fork_server import descendants
 from pytest_lecturecheck.kernel.launchers.supervised import IS_SUPPORTED, KernelServers, ServerLostError, is_forkable
 
@@ -271,16 +272,38 @@ def test_a_lock_lasts_until_its_kernel_has_ended(servers, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("argv", "is_one"),
+    ("argv", "search_path", "is_one"),
     [
-        ([sys.executable, "-m", "ipykernel_launcher", "-f", "x"], True),
-        ([sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "x"], True),
-        ([sys.executable, "-O", "-m", "ipykernel_launcher", "-f", "x"], False),
-        ([sys.executable, "-m", "bash_kernel", "-f", "x"], False),
-        (["/usr/bin/another-python", "-m", "ipykernel_launcher"], False),
-        ([sys.executable, "-m"], False),
-        ([], False),
+        ([sys.executable, "-m", "ipykernel_launcher", "-f", "x"], None, True),
+        ([sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "x"], None, True),
+        ([sys.executable, "-m", "ipykernel_launcher", "-f", "x"], f"/a{os.pathsep}/b", True),
+        ([sys.executable, "-m", "ipykernel_launcher", "-f", "x"], f"/a{os.pathsep}src", False),
+        ([sys.executable, "-m", "ipykernel_launcher", "-f", "x"], f"/a{os.pathsep}", False),
+        ([sys.executable, "-O", "-m", "ipykernel_launcher", "-f", "x"], None, False),
+        ([sys.executable, "-m", "bash_kernel", "-f", "x"], None, False),
+        (["/usr/bin/another-python", "-m", "ipykernel_launcher"], None, False),
+        ([sys.executable, "-m"], None, False),
+        ([], None, False),
     ],
 )
-def test_only_this_interpreter_s_ipykernel_is_forked(argv, is_one):
-    assert is_forkable(argv) is is_one
+def test_only_this_interpreter_s_ipykernel_is_forked(argv, search_path, is_one):
+    assert is_forkable(argv, {} if search_path is None else {"PYTHONPATH": search_path}) is is_one
+
+
+def test_a_server_that_cannot_start_is_not_tried_again(servers, tmp_path):
+    """Where ipykernel cannot be imported, kernels are started in another way, and without the cost of trying."""
+    (tmp_path / "ipykernel.py").write_text("raise ImportError", encoding="utf-8")
+    broken = environment(PYTHONPATH=str(tmp_path))
+    for _ in range(2):
+        with pytest.raises(ServerLostError):
+            start(servers, ["sh", "-c", "true"], tmp_path, environment=broken)
+    (server,) = servers._servers.values()
+    assert server.process.wait(60) != 0
+
+
+def test_children_are_found_without_lists_of_children():
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            assert child.pid in fork_server._list_by_scan()(os.getpid())
+        finally:
+            child.kill()
