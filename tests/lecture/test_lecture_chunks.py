@@ -284,6 +284,11 @@ def test_short_forms_of_the_kernel(tmp_path, front, kernel):
     assert _quarto(tmp_path, "```{julia}\n1\n```\n", front).kernel_name == kernel
 
 
+def test_chunks_run_in_the_language_of_the_kernel(tmp_path):
+    lecture = _quarto(tmp_path, f"{CHUNK}```{{julia}}\n2\n```\n", "jupyter: julia-1.10\n")
+    assert [cell.source for cell in lecture.cells] == ["2"]
+
+
 def test_kernel_that_is_no_text_is_refused(tmp_path):
     path = _write(tmp_path, f"---\njupyter: 3\n---\n{CHUNK}", "a.qmd")
     assert _fault(path) == "a.qmd:2: front matter jupyter is 3; expected the name of a kernel"

@@ -4,6 +4,7 @@ import pytest
 from support.made_pages import code, notebook, page
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.lecture.formats.kernelspec import language_of_kernel
 from pytest_lecturecheck.lecture.reading import read_lecture
 
 CELL = "```{code-cell}\n1\n```\n"
@@ -46,6 +47,19 @@ def test_kernelspec_of_the_wrong_kind_is_refused(tmp_path, spec, line, fault):
     with pytest.raises(LectureReadError) as caught:
         read_lecture(path, name="a.md")
     assert str(caught.value) == f"a.md:{line}: front matter {fault}"
+
+
+def test_kernel_of_our_own_table_needs_no_kernelspec(tmp_path):
+    metadata = {"language_info": {"name": "julia"}, "lecturecheck": {"kernel": "julia-1.10"}}
+    lecture = read_lecture(notebook(tmp_path, code("1"), metadata=metadata), name="a.ipynb")
+    assert lecture.settings.kernel_name == "julia-1.10"
+
+
+@pytest.mark.parametrize(
+    ("name", "language"), [("python3", "python"), ("ir", "r"), ("iruby", ""), ("Julia-1.10", "julia"), ("my-env", "")]
+)
+def test_languages_of_usual_kernels(name, language):
+    assert language_of_kernel(name) == language
 
 
 def test_kernelspec_of_a_notebook_is_checked_too(tmp_path):

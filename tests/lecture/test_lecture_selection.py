@@ -171,6 +171,15 @@ def test_scripts_with_a_header_are_items(tmp_path, format_name):
     assert is_candidate(script)
 
 
+def test_header_inside_a_program_is_no_header(tmp_path):
+    header = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       format_name: percent\n# ---\n"
+    program = tmp_path / "program.py"
+    program.write_text(f'TEXT = """\n{header}"""\n', encoding="utf-8")
+    assert not is_candidate(program)
+    program.write_text(f"# Licence\n\n{header}", encoding="utf-8")
+    assert is_candidate(program)
+
+
 def test_collection_loads_no_library_of_a_format(tmp_path):
     page(tmp_path, "```{code-cell}\n1\n```\n")
     shutil.copy(CASES / "A13-percent-scripts" / "lecture_percent.py", tmp_path)

@@ -15,7 +15,7 @@ from pytest_lecturecheck.lecture.formats import peek as _peek
 from pytest_lecturecheck.lecture.formats.chunk_options import ChunkOptions, read_chunk_options
 from pytest_lecturecheck.lecture.formats.chunk_splitting import ChunkBlock, split_chunks
 from pytest_lecturecheck.lecture.formats.counting import count_of
-from pytest_lecturecheck.lecture.formats.kernelspec import read_kernelspec
+from pytest_lecturecheck.lecture.formats.kernelspec import language_of_kernel, read_kernelspec
 from pytest_lecturecheck.lecture.formats.notebook import make_code_cell, make_notebook, make_text_cell
 from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation, lift_jupyter, lift_lines
 from pytest_lecturecheck.lecture.formats.quarto_options import DocumentOption, QuartoOptions, read_quarto_options
@@ -133,11 +133,8 @@ def _find_chunks(
 def _language(kernel_name: str | None, named: str, blocks: Sequence[ChunkBlock]) -> str:
     if named:
         return named.lower()
-    # The usual kernel names of the two languages of these formats.
-    if kernel_name == "ir":
-        return "r"
-    if kernel_name is not None and kernel_name.startswith("python"):
-        return "python"
+    if kernel_name is not None and (usual := language_of_kernel(kernel_name)):
+        return usual
     present = [block.language for block in blocks]
     return "python" if "python" in present else next(iter(present), "python")
 

@@ -8,6 +8,14 @@ from typing import Any, Final
 from pytest_lecturecheck.errors import LectureReadError
 
 _EXPECTED: Final = {"name": "the name of a kernel", "language": "the name of a language", "display_name": "text"}
+# Prefixes of usual kernel names, for a kernelspec without a language.
+_LANGUAGES: Final = (
+    ("python", "python"),
+    ("xpython", "python"),
+    ("julia", "julia"),
+    ("octave", "octave"),
+    ("bash", "bash"),
+)
 _PYTHON: Final = frozenset({"", "python", "python3", "ipython", "ipython3"})
 
 
@@ -39,6 +47,14 @@ def read_kernelspec(
     return (spec.get("name") or "").strip() or None, _language(metadata, spec)
 
 
+def language_of_kernel(name: str) -> str:
+    """Return the language of a kernel with a usual name, or an empty string."""
+    lowered = name.strip().lower()
+    if lowered in {"ir", "irkernel", "xr"}:
+        return "r"
+    return next((language for start, language in _LANGUAGES if lowered.startswith(start)), "")
+
+
 def _find_fault(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the key at fault and what is wrong with it."""
     spec = metadata.get("kernelspec")
@@ -55,7 +71,9 @@ def _find_fault(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
     if spec and "name" not in spec:
         return "kernelspec", f"has no 'name' (it has {', '.join(sorted(spec))}); expected the name of a kernel"
     language = _language(metadata, spec)
-    if language.strip().lower() not in _PYTHON:
+    own = metadata.get("lecturecheck")
+    names_kernel = isinstance(own, dict) and bool(own.get("kernel"))
+    if language.strip().lower() not in _PYTHON and not names_kernel:
         key = "kernelspec.language" if spec.get("language") else "language_info.name"
         return key, f"is {language!r} but no kernelspec is named; expected the name of a kernel under 'kernelspec'"
     return None

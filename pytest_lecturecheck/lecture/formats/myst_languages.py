@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pytest_lecturecheck.lecture.formats.kernelspec import language_of_kernel
 from pytest_lecturecheck.lecture.formats.markdown_source import Fence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 
@@ -24,8 +25,6 @@ _LEXERS: Final = {
     "c++": ("c++", "cpp"),
 }
 _LANGUAGES: Final = {lexer: language for language, lexers in _LEXERS.items() for lexer in lexers}
-# Prefixes of usual kernel names, for a kernelspec without a language.
-_KERNELS: Final = (("python", "python"), ("ir", "r"), ("julia", "julia"), ("octave", "octave"), ("bash", "bash"))
 
 
 def find_other_languages(metadata: Mapping[str, Any], fences: Sequence[Fence]) -> Iterator[Finding]:
@@ -63,5 +62,4 @@ def _kernel_language(spec: object) -> str:
     language, name = spec.get("language"), spec.get("name")
     if isinstance(language, str) and language.strip():
         return _LANGUAGES.get(language.strip().lower(), "")
-    lowered = name.strip().lower() if isinstance(name, str) else ""
-    return next((language for start, language in _KERNELS if lowered.startswith(start)), "")
+    return language_of_kernel(name) if isinstance(name, str) else ""

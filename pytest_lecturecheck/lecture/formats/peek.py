@@ -25,7 +25,10 @@ _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(?P<yaml>.*?)^(?:---+|\.\.\.)[ \t
 _MYST_HEADER: Final = re.compile(r"^(?:file_format[ \t]*:[ \t]*['\"]?mystnb\b)", re.MULTILINE)
 _KERNELSPEC: Final = re.compile(r"^[ \t]*kernelspec[ \t]*:", re.MULTILINE)
 _FORMAT_NAME: Final = re.compile(r"^[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
-_SCRIPT_HEADER: Final = re.compile(r"^# ---[ \t]*\n(?P<yaml>(?:#.*\n)*?)# ---[ \t]*$", re.MULTILINE)
+# Only blank lines and comments may precede a header: in a string of a program it is no header.
+_SCRIPT_HEADER: Final = re.compile(
+    r"\A(?:[ \t]*(?:#.*)?\n)*?# ---[ \t]*\n(?P<yaml>(?:#.*\n)*?)# ---[ \t]*$", re.MULTILINE
+)
 _SCRIPT_FORMAT: Final = re.compile(r"^#[ \t]+format_name[ \t]*:[ \t]*['\"]?(?P<name>[\w-]+)", re.MULTILINE)
 _FORMATS: Final = re.compile(r"^#?[ \t]+formats[ \t]*:[ \t]*['\"]?(?P<formats>[^'\"\n]+)", re.MULTILINE)
 _JUPYTEXT_FENCE: Final = re.compile(
