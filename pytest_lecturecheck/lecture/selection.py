@@ -84,6 +84,22 @@ def has_jupytext_cells(path: Path) -> bool:
     return _peek.has_jupytext_fences(text) or _peek.CODE_CELL in text
 
 
+def explain_no_lecture(path: Path) -> str:
+    """Explain why a file that the user named is no lecture, judged as in :func:`is_candidate`."""
+    suffix = path.suffix.lower()
+    if suffix == ".py":
+        return "it has no jupytext header and no `# %%` cell"
+    if suffix != ".md":
+        return f"its name ends in {path.suffix!r}; lectures end in .ipynb, .md, .py, .Rmd or .qmd"
+    try:
+        header_line = _peek.late_header(_decode_loosely(path.read_bytes()))
+    except OSError:
+        header_line = None
+    if header_line is not None:
+        return f"its header begins on line {header_line}; a header has to begin on line 1"
+    return "it has no notebook header (kernelspec, jupytext, or file_format: mystnb) and no {code-cell}"
+
+
 def contains_at_ends(path: Path, word: bytes) -> bool:
     """
     Return True if a word occurs in the first or last 16 KiB of a file, where its settings are.

@@ -33,15 +33,17 @@ def _add_option(group: pytest.OptionGroup, option: Option) -> None:
         group.addoption(option.flag, action="store_const", const=True, **names)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Report options that have no effect because neither of the two modes was chosen."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Report options that had no effect because neither of the two modes was chosen, where it is read: at the end."""
     if config.getoption("lecture_budget") or config.getoption("lecture_record"):
-        return None
+        return
     given = [option.flag for option in OPTIONS if option.on_command_line and config.getoption(option.destination)]
-    if not given:
-        return None
-    verb = "has" if len(given) == 1 else "have"
-    return f"lecturecheck: {', '.join(given)} {verb} no effect without --lecture-budget or --lecture-record"
+    if given:
+        verb = "has" if len(given) == 1 else "have"
+        terminalreporter.write_line(
+            f"lecturecheck: no lecture was run, because {', '.join(given)} {verb} no effect without --lecture-budget "
+            "or --lecture-record"
+        )
 
 
 @pytest.hookimpl(trylast=True)

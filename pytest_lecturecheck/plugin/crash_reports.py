@@ -39,7 +39,7 @@ class CrashReports:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Report earlier sessions that were cut off, and a folder that cannot be written."""
-        if not session.config.getoption("collectonly"):
+        if not session.config.getoption("collectonly") and not self._context.journal.is_off:
             fault = try_folder(self._context.rootdir)
             rootdir = self._context.rootdir
             self._notices.add(*report_interrupted(rootdir), *describe_unfinished(rootdir), fault)

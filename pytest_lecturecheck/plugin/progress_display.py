@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_lecturecheck.plugin.progress_line import LiveLine, LogLines, open_live, shown_progress
+from pytest_lecturecheck.plugin.wait_lines import WaitLines
 from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_stop
 from pytest_lecturecheck.session.journal_writer import JournalWriter
 
@@ -62,7 +63,7 @@ class ProgressDisplay:
         self._journal = journal
         self._notices = notices
         self._guard = guard
-        self._live: LiveLine | LogLines | None = None
+        self._live: LiveLine | LogLines | WaitLines | None = None
         self._running: dict[str, ShownProgress] = {}
 
     def note(self, progress: RunProgress) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_lecturecheck.plugin.wait_lines import WaitLines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_live
 from pytest_lecturecheck.session.heartbeat import Heartbeat
@@ -114,17 +115,14 @@ class LogLines:
     Writes progress as lines of their own, for a log; see :class:`~pytest_lecturecheck.session.heartbeat.Heartbeat`.
 
     Args:
-        config: pytest's configuration.
+        write: writes one line at once.
         interval_seconds: time between two lines about one lecture.
-        guarded: makes printed text harmless to the CI service that reads it.
     """
 
-    def __init__(self, config: pytest.Config, interval_seconds: float, guarded: Callable[[str], str]) -> None:
+    def __init__(self, write: Callable[[str], None], interval_seconds: float) -> None:
         """Write nothing yet."""
-        self._config = config
-        self._guarded = guarded
         self._heartbeat = Heartbeat(
-            self._write, interval_seconds=interval_seconds, clock=time.monotonic, read_machine=read_machine
+            write, interval_seconds=interval_seconds, clock=time.monotonic, read_machine=read_machine
         )
 
     def note(self, progress: ShownProgress) -> None:
@@ -142,29 +140,32 @@ class LogLines:
     def clear(self) -> None:
         """Do nothing: a log keeps its lines."""
 
-    def _write(self, text: str) -> None:
-        with _uncaptured(self._config):
-            writer = self._config.get_terminal_writer()
-            if writer.width_of_current_line:
-                writer.line()
-            writer.line(self._guarded(text))
-            writer.flush()
 
-
-def open_live(config: pytest.Config, *, interval_seconds: float, guarded: Callable[[str], str]) -> LiveLine | LogLines:
+def open_live(
+    config: pytest.Config, *, interval_seconds: float, guarded: Callable[[str], str]
+) -> LiveLine | LogLines | WaitLines:
     """
-    Return what shows progress: a live line on a terminal, lines in a log, or (with ``-q``) nothing.
+    Return what shows progress: a live line on a terminal, lines in a log, or only what lectures wait for.
 
     Args:
         config: pytest's configuration.
-        interval_seconds: time between two lines about one lecture in a log; 0 for no lines at all.
+        interval_seconds: time between two lines about one lecture in a log; 0 for no lines but those about waiting.
         guarded: makes printed text harmless to the CI service that reads it.
     """
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    is_log = reporter is not None and config.get_verbosity() >= 0 and not _is_terminal(reporter)
-    if is_log and interval_seconds > 0:
-        return LogLines(config, interval_seconds, guarded)
-    return LiveLine(config)
+    is_quiet = config.get_verbosity() < 0
+    if reporter is None or (not is_quiet and _is_terminal(reporter)):
+        return LiveLine(config)
+
+    def write(text: str) -> None:
+        with _uncaptured(config):
+            writer = config.get_terminal_writer()
+            if writer.width_of_current_line:
+                writer.line()
+            writer.line(guarded(text))
+            writer.flush()
+
+    return WaitLines(write) if is_quiet or interval_seconds <= 0 else LogLines(write, interval_seconds)
 
 
 def encoding_of(writer: Any) -> str | None:

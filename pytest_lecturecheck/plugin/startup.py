@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from pytest_lecturecheck.session.collection import LectureCollection
 from pytest_lecturecheck.session.failure_memory import FailureMemory
 from pytest_lecturecheck.session.github_actions import guard_for
 from pytest_lecturecheck.session.journal_writer import JournalWriter
+from pytest_lecturecheck.session.outer_project import explain_outer_project, find_outer_project
 from pytest_lecturecheck.session.pytest_arguments import read_arguments
 from pytest_lecturecheck.session.results import Results
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
@@ -59,6 +61,13 @@ def register(config: pytest.Config) -> None:
 def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, notices: Notices) -> LectureCheckSession:
     given = read_command_line(config.getoption)
     settings = resolve(given, config.rootpath, config.invocation_params.dir)
+    outer = find_outer_project(config.rootpath, settings.budget_folder)
+    if outer is not None:
+        is_kept = settings.mode is Mode.RECORD or (config.rootpath / OWN_FOLDER).is_dir()
+        notices.add(*explain_outer_project(config.rootpath, outer, is_kept=is_kept))
+        if not is_kept:
+            journal.switch_off()
+            settings = replace(settings, keep_runs=0, remember_failures=False)
     accelerators = detect_accelerators()
     if accelerators.is_fault:
         notices.add(f"the GPU cannot be used here: {accelerators.reason}; lectures run as on a machine without one")

@@ -79,22 +79,10 @@ class TerminalHooks:
         )
         if layers.env_profile is not None:
             lines.append(f"environment profile of kernels: {layers.env_profile}")
-        lines += self._budgets_above()
         if layers.declared_memory_bytes is not None:
             lines += render_declared(layers.declared_memory_bytes, context.machine)
         lines += self._notices.take_new(context.memory.warnings)
         return [self._guard(line) for line in lines]
-
-    def _budgets_above(self) -> Iterator[str]:
-        """Say where budgets are when rootdir, which depends on where pytest is called, has none."""
-        folder, rootdir = self._context.results.budget_file.parent, self._context.rootdir
-        if folder.is_dir():
-            return
-        for parent in rootdir.parents:
-            if (parent / folder.name).is_dir():
-                shown = os.path.relpath(parent / folder.name, rootdir)
-                yield f"no budgets under this rootdir, but there are some in {shown}: call pytest from there"
-                return
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the summary table, what was recorded, and where the reports are."""
@@ -106,7 +94,11 @@ class TerminalHooks:
             verbosity=self._config.get_verbosity(),
             encoding=encoding_of(writer),
         )
-        notices = [*self._notices.take_new(self._context.memory.warnings), *self._collection_lines()]
+        notices = [
+            *self._notices.take_new(self._context.memory.warnings),
+            *self._context.collection.unused_names(_collected_files(terminalreporter)),
+            *self._collection_lines(),
+        ]
         lines = [*notices, *([""] if notices and table else []), *table]
         if lines:
             # Unlike section(), this ends the line of progress first, so that no blank line follows the heading.
@@ -128,3 +120,9 @@ class TerminalHooks:
         yield from collection.dangling_links()
         if results.entries:
             yield from results.unmatched_budgets()
+
+
+def _collected_files(terminalreporter: Any) -> set[str]:
+    """Return the files of which there is any report; with workers, only reports tell what they collected."""
+    reports = (report for found in terminalreporter.stats.values() for report in found)
+    return {str(nodeid).split("::")[0] for report in reports if (nodeid := getattr(report, "nodeid", ""))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from pytest_lecturecheck.lecture.selection import (
     SOURCE_SUFFIXES,
     Folders,
     contains_at_ends,
+    explain_no_lecture,
     has_jupytext_cells,
     is_candidate,
     read_paired_suffixes,
@@ -144,6 +146,20 @@ class LectureCollection:
         """Return a line for each file that was skipped because jupytext keeps it as another form of its source."""
         pairs = sorted(self._paired.items())
         return [f"{name!r} is left out: jupytext keeps it as another form of {source!r}" for name, source in pairs]
+
+    def unused_names(self, collected: AbstractSet[str]) -> list[str]:
+        """
+        Return a line for each file that the command line names, that is no lecture, and of which nothing was collected.
+
+        Args:
+            collected: files of which any plugin collected something, from rootdir.
+        """
+        lines = []
+        for path in sorted(self._arguments.named):
+            shown = self._shown(path)
+            if shown not in collected and not self.is_lecture(path):
+                lines.append(f"{shown!r} is no lecture: {explain_no_lecture(path)}")
+        return lines
 
     def note_doctests(self, path: Path) -> None:
         """Record a script whose doctests are not collected."""

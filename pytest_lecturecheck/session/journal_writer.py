@@ -61,19 +61,28 @@ class JournalWriter:
         self._session = session
         self._worker = worker
         self._journal: Journal | None = None
-        self._has_failed = False
+        self._is_off = False
         self._running: dict[str, _Running] = {}
         self._waits = ("", "", "")
 
+    def switch_off(self) -> None:
+        """Write nothing in this session."""
+        self._is_off = True
+
     def _open(self) -> Journal | None:
-        if self._journal is None and not self._has_failed:
+        if self._journal is None and not self._is_off:
             try:
                 folder = make_own_folder(self._rootdir) / FOLDER_NAME
                 self._journal = Journal(folder, session=self._session, worker=self._worker)
             except OSError:
                 # The controller has reported it at the start: see try_folder.
-                self._has_failed = True
+                self._is_off = True
         return self._journal
+
+    @property
+    def is_off(self) -> bool:
+        """Return True if nothing is written, because it was switched off or because the file cannot be created."""
+        return self._is_off
 
     def wait(self, lecture: str, reason: str, *, variant: str = "") -> None:
         """Record what a lecture, or a cohort of that name, waits for before it can start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -36,6 +37,8 @@ def test_lectures_wait_until_there_is_room(recorded):
     recorded.budgets({f"{name}.ipynb": '"400 MB"' for name in "abc"})
     session = recorded.pytest("--lecture-budget", "-n", "3", "--lecture-capacity=500 MB", "-v")
     assert session.outcomes() == {"passed": 3}, session.text
+    # Without a terminal, and outside CI, waiting is the only progress that is shown.
+    assert any(re.match(r"[abc]\.ipynb: waits for 381 MiB, 1 running", line) for line in session.lines), session.text
     times = list(intervals(session).values())
     assert not any(overlap(one, two) for place, one in enumerate(times) for two in times[:place])
     assert all("company" not in session.run(f"{name}.ipynb") for name in "abc")

@@ -122,10 +122,10 @@ def test_the_options_are_in_the_help_by_group(pytester):
     ("args", "line"),
     [
         ([], None),
-        (["--lecture-strict"], "lecturecheck: --lecture-strict has no effect without *"),
+        (["--lecture-strict"], "lecturecheck: no lecture was run, because --lecture-strict has no effect without *"),
         (
             ["--lecture-strict", "--lecture-report=x.html"],
-            "lecturecheck: --lecture-strict, --lecture-report have no effect without --lecture-budget or *",
+            "lecturecheck: no lecture was run, because --lecture-strict, --lecture-report have no effect without *",
         ),
     ],
 )
