@@ -92,7 +92,7 @@ def explain_no_lecture(path: Path) -> str:
     if suffix != ".md":
         return f"its name ends in {path.suffix!r}; lectures end in .ipynb, .md, .py, .Rmd or .qmd"
     try:
-        header_line = _peek.late_header(_decode_loosely(path.read_bytes()))
+        header_line = _peek.late_header(_decode_loosely(read_plain_bytes(path)))
     except OSError:
         header_line = None
     if header_line is not None:

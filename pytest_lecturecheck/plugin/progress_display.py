@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.run.ports import RunProgress
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.report.entry import Entry
+
+_NOTICE: Final = "notice"
+"""Key of a message that is a line for the summary, and no progress."""
 
 
 class ProgressSender:
@@ -38,6 +41,10 @@ class ProgressSender:
         """Record and send the progress of a run; called on the kernels' thread."""
         self._journal.note(progress)
         self._send(json.dumps(asdict(shown_progress(progress))))
+
+    def send_notice(self, text: str) -> None:
+        """Send a line for the summary."""
+        self._send(json.dumps({_NOTICE: text}))
 
     def show(self) -> None:
         """Force the journal to the disk."""
@@ -85,7 +92,11 @@ class ProgressDisplay:
         """Record and show a worker's progress; called on a thread of execnet."""
         if not isinstance(text, str):
             return
-        state = ShownProgress(**json.loads(text))
+        message = json.loads(text)
+        if _NOTICE in message:
+            self._notices.add(message[_NOTICE])
+            return
+        state = ShownProgress(**message)
         self._running[state.name] = state
         if self._live is not None:
             self._live.note(state)

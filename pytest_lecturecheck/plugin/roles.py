@@ -23,6 +23,7 @@ from pytest_lecturecheck.plugin.progress_display import ProgressDisplay, Progres
 from pytest_lecturecheck.plugin.result_transport import ItemReports, LocalEntries, ReportedEntries, WorkerEntries
 from pytest_lecturecheck.plugin.rootdir import explain_moved_rootdir
 from pytest_lecturecheck.plugin.session_end import ControllerEnd, WorkerEnd
+from pytest_lecturecheck.plugin.signal_hooks import SignalHooks
 from pytest_lecturecheck.plugin.terminal_hooks import TerminalHooks
 from pytest_lecturecheck.plugin.worker_configuration import DEFAULT_WIDTH, WorkerConfiguration
 from pytest_lecturecheck.plugin.xdist import (
@@ -114,6 +115,7 @@ class WorkerRole:
         return (
             CollectionHooks(session, session.configuration.capacity),
             ItemReports(session, sender, self._guard),
+            SignalHooks(session.context.journal, self.progress.send_notice),
             WorkerEnd(session),
         )
 
@@ -189,6 +191,7 @@ class ControllerRole:
             ItemReports(session, local, self._guard),
             ReportedEntries(config, session, local, self.progress, saver),
             self.progress,
+            SignalHooks(context.journal, self._notices.add),
             crashes,
             terminal,
             ControllerEnd(session, github, self._notices, saver),

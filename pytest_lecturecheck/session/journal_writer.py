@@ -106,6 +106,11 @@ class JournalWriter:
         if self._journal is not None:
             self._journal.write(Event.KERNEL, pid=pid)
 
+    def note_signal(self, text: str) -> None:
+        """Record a signal that ends this process; safe in a signal handler."""
+        if self._journal is not None:
+            self._journal.write(Event.SIGNAL, signal=text)
+
     def note(self, progress: RunProgress) -> None:
         """Record a cell that starts, the one before that ended, and at most once a second the last reading."""
         journal, state = self._journal, self._running.get(progress.lecture)
@@ -220,6 +225,8 @@ def _session_line(items: Iterable[Interrupted], *, is_last: bool) -> str:
     running = [item for item in items if item.lecture] or items[-1:]
     which = "the last session" if is_last else "an earlier session"
     states = "; ".join(render_state(item) for item in running)
+    signals = dict.fromkeys(one_line(item.signal) for item in items if item.signal)
+    states = "; ".join([states, *(f"it had received {text}" for text in signals)])
     return f"{which} ended without finishing ({moment:%Y-%m-%d %H:%M:%S UTC}): {states}"
 
 

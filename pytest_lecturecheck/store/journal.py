@@ -46,6 +46,7 @@ class Event:
     READING: Final = "reading"
     CELL_END: Final = "cell end"
     LECTURE_END: Final = "lecture end"
+    SIGNAL: Final = "signal"
     SESSION_END: Final = "session end"
 
 
@@ -125,6 +126,7 @@ class Interrupted:
         variant: name of the cohort if the lecture ran in several kernels, or an empty string.
         waits_for: what it was waiting for before its kernel started, or an empty string.
         last_lecture: the lecture that ended last, or an empty string.
+        signal: the last signal that the process received, described, or an empty string.
         has_begun: whether a code cell of the lecture had been started.
         cell_number: the code cell that was running, or ``None``.
         line: its line in the lecture's file, or ``None``.
@@ -143,6 +145,7 @@ class Interrupted:
     variant: str = ""
     waits_for: str = ""
     last_lecture: str = ""
+    signal: str = ""
     has_begun: bool = False
     cell_number: int | None = None
     line: int | None = None
@@ -255,6 +258,7 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
         variant=_text(lecture, "variant"),
         waits_for=_text(lecture, "waits"),
         last_lecture=last_lecture,
+        signal=next((_text(line, "signal") for line in reversed(lines) if line["event"] == Event.SIGNAL), ""),
         has_begun=lecture.get("has_begun") is True,
         cell_number=_whole(lecture, "cell"),
         line=_whole(lecture, "line"),

@@ -145,6 +145,22 @@ def test_an_interrupted_session_is_one_line():
     )
 
 
+def test_a_signal_before_the_end_is_named_once():
+    first = replace(BIG, signal="SIGTERM: Slurm ends the job at its time limit", worker="gw0")
+    (line,) = render_interrupted([first, replace(first, worker="gw1")])
+    assert line.endswith("; it had received SIGTERM: Slurm ends the job at its time limit")
+    assert line.count("SIGTERM") == 1
+
+
+def test_a_signal_is_written(tmp_path):
+    journal = JournalWriter(tmp_path)
+    journal.note_signal("SIGTERM: too early")
+    journal.begin(LECTURE, None)
+    journal.note_signal("SIGTERM: why")
+    assert written(tmp_path)[-1] == {"event": "signal", "signal": "SIGTERM: why"}
+    journal.close()
+
+
 def test_workers_of_one_session_share_a_line():
     earlier = Interrupted(started=1795970000.0, ended=1795970001.0, session="x", lecture="a.md")
     one = Interrupted(started=1795977000.0, ended=1795977001.0, session="s", worker="gw0", last_lecture="b.md")
