@@ -58,6 +58,7 @@ class Agent:
         self.baseline_threads = {thread.ident for thread in threading.enumerate()}
         self.thread_cells: dict[int | None, int] = {}
         self.shell_lines: list[tuple[str, int]] = []
+        self.installed = installed_stamp()
         self.breakpoint_count = 0
         self.exit_asked = False
         self.request_count = 0
@@ -192,6 +193,9 @@ class Agent:
         payload: dict[str, Any] = {}
         if self.shell_lines:
             payload["shell_lines"], self.shell_lines = self.shell_lines, []
+            before, self.installed = self.installed, installed_stamp()
+            if self.installed == before:
+                payload["nothing_installed"] = True
         if self.breakpoint_count:
             payload["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
         if self.exit_asked:
@@ -305,6 +309,23 @@ class ImportWatch:
         with contextlib.suppress(AttributeError, TypeError):
             spec.loader.exec_module = exec_module
         return spec
+
+
+def installed_stamp() -> dict[str, int]:
+    """
+    Return the times at which the folders of installed packages changed last.
+
+    Every installer adds or removes an entry there: pip and uv the folder of a distribution's metadata, conda a file in
+    ``conda-meta``.
+    """
+    folders = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    stamp = {}
+    for path in (*folders, os.path.join(sys.prefix, "conda-meta")):  # noqa: PTH118 - the agent loads next to nothing
+        try:
+            stamp[path] = os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
+        except OSError:
+            continue
+    return stamp
 
 
 def software(baseline_modules: frozenset[str]) -> dict[str, Any]:

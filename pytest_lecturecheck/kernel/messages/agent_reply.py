@@ -14,6 +14,7 @@ from pytest_lecturecheck.kernel.messages.agent_device_reply import (
 from pytest_lecturecheck.kernel.messages.stack import clean_offer
 
 _COUNTS: Final = ("breakpoints", "error_line")
+_FLAGS: Final = ("exit_asked", "stack_taken", "nothing_installed")
 _PAIR: Final = 2
 _SOFTWARE_CHARS: Final = 200
 _PACKAGES: Final = 2_000
@@ -26,7 +27,8 @@ def clean_payload(payload: object) -> dict[str, Any]:
 
     Returns:
         ``shell_lines``: pairs of command and exit code; ``threads``: pairs of name and request; ``breakpoints`` and
-        ``error_line``: whole numbers; ``exit_asked`` and ``stack_taken``: true; ``software``: ``python``, ``packages``
+        ``error_line``: whole numbers; ``exit_asked``, ``stack_taken`` and
+        ``nothing_installed``: true; ``software``: ``python``, ``packages``
         and ``blas``; ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``:
         usage of each allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by
         library.
@@ -38,7 +40,7 @@ def clean_payload(payload: object) -> dict[str, Any]:
         found = payload.get(name)
         if isinstance(found, list):
             clean[name] = [(pair[0], pair[1]) for pair in found if _is_pair(pair)]
-    clean.update({name: True for name in ("exit_asked", "stack_taken") if payload.get(name) is True})
+    clean.update({name: True for name in _FLAGS if payload.get(name) is True})
     if isinstance(software := payload.get("software"), dict):
         clean["software"] = _software(software)
     parsed = {

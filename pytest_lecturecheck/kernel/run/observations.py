@@ -118,8 +118,10 @@ def line_of_error(cell: Cell, error: CellError | None) -> int | None:
 def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
     """Return findings about a cell beside its error."""
     place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
+    is_unchanged = bool(reply.payload.get("nothing_installed"))
     for command, code in reply.payload.get("shell_lines", []):
-        yield from _shell_findings(str(command), int(code), output, place)
+        at = {**place, "line": _line_of_command(cell, str(command))}
+        yield from _shell_findings(str(command), int(code), output, at, is_unchanged=is_unchanged)
     if count := reply.payload.get("breakpoints"):
         message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
         yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
@@ -162,13 +164,27 @@ def _gpu_fallback(output: str, place: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(kind=FindingKind.GPU, message=message, fails_when_strict=is_fault, **place)
 
 
-def _shell_findings(command: str, code: int, output: str, place: dict[str, Any]) -> Iterator[Finding]:
+def _line_of_command(cell: Cell, command: str) -> int | None:
+    """Return the line of a shell line in the lecture's file; the cell's first line if it is not found there."""
+    if cell.line is None:
+        return None
+    # %pip runs `PYTHON -m pip ...`.
+    wanted = " ".join(command.rpartition(" -m ")[2].split())
+    for number, line in enumerate(cell.source.split("\n")):
+        if wanted and wanted in " ".join(line.split()):
+            return cell.line + number
+    return cell.line
+
+
+def _shell_findings(
+    command: str, code: int, output: str, place: dict[str, Any], *, is_unchanged: bool
+) -> Iterator[Finding]:
     shown = _cut(" ".join(command.split()), _COMMAND_CHARS)
     if code == _NOT_FOUND:
         message = f"shell line {shown!r} ended with code {code}: program not found"
         yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
     elif _INSTALL.search(command):
-        ended = _install_result(output) if code == 0 else f"ended with code {code}"
+        ended = _install_result(output, is_unchanged=is_unchanged) if code == 0 else f"ended with code {code}"
         message = f"install line {shown!r} {ended}"
         yield Finding(kind=FindingKind.INSTALL, message=message, fails_when_strict=ended != _NO_CHANGE, **place)
     elif code != 0:
@@ -176,11 +192,11 @@ def _shell_findings(command: str, code: int, output: str, place: dict[str, Any])
         yield Finding(kind=FindingKind.SHELL, message=message, fails_when_strict=True, **place)
 
 
-def _install_result(output: str) -> str:
-    """Determine the effect of an install line from the cell's output; a quiet one leaves it open."""
+def _install_result(output: str, *, is_unchanged: bool) -> str:
+    """Determine the effect of an install line from the cell's output and from the folders of installed packages."""
     if _INSTALLED.search(output):
         return "changed the environment"
-    if "Requirement already satisfied" in output:
+    if is_unchanged or "Requirement already satisfied" in output:
         return _NO_CHANGE
     return "may have changed the environment"
 

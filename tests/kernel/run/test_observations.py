@@ -125,6 +125,19 @@ def test_shell_lines(command, code, kind, message):
     assert finding.place == "code cell 3, line 41"
 
 
+def test_a_quiet_install_line_that_changed_nothing_passes():
+    (finding,) = findings(reply(shell_lines=[("pip install -q x", 0)], nothing_installed=True))
+    assert finding.message == "install line 'pip install -q x' changed nothing, all was there"
+    assert not finding.fails_when_strict
+
+
+def test_a_shell_line_names_its_own_line():
+    source = "x = 1\n!ls  /no\n%pip install y\n!echo $x"
+    cell = Cell(index=0, number=1, source=source, line=10)
+    commands = [("ls /no", 2), ("/usr/bin/python -m pip install y", 1), ("echo 1", 3)]
+    assert [found.line for found in findings(reply(shell_lines=commands), cell)] == [11, 12, 10]
+
+
 def test_a_shell_line_that_went_well_is_no_finding():
     assert findings(reply(shell_lines=[("ls", 0)])) == []
 

@@ -95,7 +95,7 @@ def test_threads_of_the_kernel_itself_are_not_the_lectures(workbench, tmp_path):
     [
         ("Successfully installed tool-1.0", "changed the environment"),
         ("Requirement already satisfied: tool in /lib", "changed nothing, all was there"),
-        ("", "may have changed the environment"),
+        ("", "changed nothing, all was there"),
     ],
 )
 def test_an_install_line_is_reported_by_what_it_did(workbench, tmp_path, said, result):
@@ -104,6 +104,14 @@ def test_an_install_line_is_reported_by_what_it_did(workbench, tmp_path, said, r
     shown = f"echo '{said}'; true pip install tool"
     assert finding.message == f"install line {shown!r} {result}"
     assert finding.fails_when_strict is (result != "changed nothing, all was there")
+
+
+def test_a_quiet_install_line_is_judged_by_the_folders_of_packages(workbench, tmp_path):
+    folder = "import pathlib, sys\nfolder = pathlib.Path('site-packages').absolute()\nfolder.mkdir()"
+    run = _run(workbench, tmp_path, folder, "sys.path.append(str(folder))\n!true pip install tool")
+    (finding,) = [found for found in run.findings if found.kind is FindingKind.INSTALL]
+    assert finding.message == "install line 'true pip install tool' may have changed the environment"
+    assert finding.fails_when_strict
 
 
 @pytest.mark.parametrize(
