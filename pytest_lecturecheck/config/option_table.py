@@ -278,6 +278,15 @@ OPTIONS: Final = (
         on_command_line=False,
     ),
     Option(
+        name="cloud-notices",
+        group="report",
+        help="true: on a machine of AWS, Google Cloud or Azure, watch for the notice that it is taken back",
+        reader="config.option_values.read_flag",
+        field="session.cloud_notices",
+        default=False,
+        on_command_line=False,
+    ),
+    Option(
         name="concurrency",
         group="concurrency",
         help="run each lecture in this many kernels at once, one count after another ('1,2,3'), and report how many "

@@ -70,6 +70,7 @@ class SessionSettings:
         launcher: name of what starts kernels.
         slurm: what Slurm is asked for.
         keep_runs: number of sessions to keep.
+        cloud_notices: whether a cloud's notice of interruption is watched for.
         github: whether GitHub Actions gets a job summary and annotations.
         heartbeat_seconds: interval of progress lines where there is no terminal; 0 for never, ``None`` lets the
             session decide.
@@ -91,6 +92,7 @@ class SessionSettings:
     rerun_failed: bool
     launcher: str
     keep_runs: int
+    cloud_notices: bool
     github: bool
     takes_leases: bool
     platform: str | None = None

@@ -102,6 +102,11 @@ class ProgressDisplay:
             self._live.note(state)
             self._live.show()
 
+    def announce(self, text: str) -> None:
+        """Write a line to the log with the next progress; may be called on any thread."""
+        if self._live is not None:
+            self._live.announce(text)
+
     def end(self, entry: Entry) -> None:
         """Forget a lecture that has ended."""
         self._running.pop(entry.run.title, None)

@@ -73,6 +73,9 @@ class LiveLine:
         """Record the progress of a lecture."""
         self._states[progress.name] = (time.monotonic(), progress)
 
+    def announce(self, text: str) -> None:
+        """Do nothing: the summary has the line."""
+
     def end(self, entry: Entry) -> None:
         """Drop a lecture that has ended, and erase the line."""
         self._states.pop(entry.run.title, None)
@@ -128,6 +131,10 @@ class LogLines:
     def note(self, progress: ShownProgress) -> None:
         """Record the progress of a lecture."""
         self._heartbeat.note(progress)
+
+    def announce(self, text: str) -> None:
+        """Write a line with the next ones."""
+        self._heartbeat.announce(text)
 
     def show(self) -> None:
         """Write the lines that are due."""

@@ -17,6 +17,7 @@ from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.config.options import Mode, SessionSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.lease.broker import LeaseBroker
+from pytest_lecturecheck.plugin.cloud_hooks import CloudHooks
 from pytest_lecturecheck.plugin.collection_hooks import CollectionHooks
 from pytest_lecturecheck.plugin.crash_reports import CrashReports
 from pytest_lecturecheck.plugin.progress_display import ProgressDisplay, ProgressSender
@@ -32,6 +33,7 @@ from pytest_lecturecheck.plugin.xdist import (
     is_worker,
     progress_sender,
 )
+from pytest_lecturecheck.session.cloud_notices import detect_cloud
 from pytest_lecturecheck.session.entry_saver import EntrySaver
 from pytest_lecturecheck.session.failure_memory import is_ci
 from pytest_lecturecheck.session.github_actions import GitHub
@@ -130,6 +132,7 @@ class ControllerRole:
     ) -> None:
         """Show nothing yet."""
         self._config = config
+        self._journal = journal
         self._notices = notices
         self._guard = guard
         self.progress = ProgressDisplay(config, journal, notices, guard)
@@ -196,7 +199,14 @@ class ControllerRole:
             terminal,
             ControllerEnd(session, github, self._notices, saver),
         ]
+        if context.settings.cloud_notices and (cloud := detect_cloud()) is not None:
+            hooks.append(CloudHooks(cloud, self._report_notice))
         if config.pluginmanager.hasplugin("xdist"):
             configuration = session.configuration.to_plain()
             hooks.append(WorkerManager(configuration, self.progress.note_from_worker, crashes.note_worker_crash))
         return hooks
+
+    def _report_notice(self, text: str) -> None:
+        self._journal.note_signal(text)
+        self._notices.add(text)
+        self.progress.announce(text)

@@ -33,6 +33,11 @@ class WaitLines:
                 self._pending.append(one_line(f"{progress.name}: {progress.waits_for}"))
             self._reasons[progress.name] = progress.waits_for
 
+    def announce(self, text: str) -> None:
+        """Write a line with the next ones."""
+        with self._lock:
+            self._pending.append(one_line(text))
+
     def show(self) -> None:
         """Write what is new."""
         with self._lock:

@@ -105,6 +105,11 @@ class Heartbeat:
         rooms = [room.total_bytes for _, room in self._machine.rooms]
         return max(_LEAST_JUMP_BYTES, _JUMP_FRACTION * min(rooms, default=0))
 
+    def announce(self, text: str) -> None:
+        """Record a line that is not about a lecture."""
+        with self._lock:
+            self._pending.append(one_line(text))
+
     def beat(self) -> None:
         """Write what is new, and one line for every lecture whose last line is an interval ago."""
         now = self._clock()
