@@ -17,7 +17,6 @@ from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.config.options import Mode, SessionSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.lease.broker import LeaseBroker
-from pytest_lecturecheck.plugin.cloud_hooks import CloudHooks
 from pytest_lecturecheck.plugin.collection_hooks import CollectionHooks
 from pytest_lecturecheck.plugin.crash_reports import CrashReports
 from pytest_lecturecheck.plugin.progress_display import ProgressDisplay, ProgressSender
@@ -33,7 +32,6 @@ from pytest_lecturecheck.plugin.xdist import (
     is_worker,
     progress_sender,
 )
-from pytest_lecturecheck.session.cloud_notices import detect_cloud
 from pytest_lecturecheck.session.entry_saver import EntrySaver
 from pytest_lecturecheck.session.failure_memory import is_ci
 from pytest_lecturecheck.session.github_actions import GitHub
@@ -199,12 +197,20 @@ class ControllerRole:
             terminal,
             ControllerEnd(session, github, self._notices, saver),
         ]
-        if context.settings.cloud_notices and (cloud := detect_cloud()) is not None:
-            hooks.append(CloudHooks(cloud, self._report_notice))
+        if context.settings.cloud_notices:
+            hooks += self._cloud_hooks()
         if config.pluginmanager.hasplugin("xdist"):
             configuration = session.configuration.to_plain()
             hooks.append(WorkerManager(configuration, self.progress.note_from_worker, crashes.note_worker_crash))
         return hooks
+
+    def _cloud_hooks(self) -> Sequence[object]:
+        # Both load http.client, which few sessions need.
+        from pytest_lecturecheck.plugin.cloud_hooks import CloudHooks  # noqa: PLC0415 - see above
+        from pytest_lecturecheck.session.cloud_notices import detect_cloud  # noqa: PLC0415 - see above
+
+        cloud = detect_cloud()
+        return () if cloud is None else (CloudHooks(cloud, self._report_notice),)
 
     def _report_notice(self, text: str) -> None:
         self._journal.note_signal(text)

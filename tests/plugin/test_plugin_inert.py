@@ -44,6 +44,8 @@ FOR_BAD_ENDS = (
 ONLY_WHEN_ASKED_FOR = (
     "commands",
     "kernel.launchers.slurm_launcher",
+    "plugin.cloud_hooks",
+    "session.cloud_notices",
     "budget.recording",
     "report.terminal.budget_diff",
     "report.github_summary",
