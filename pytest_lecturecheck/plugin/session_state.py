@@ -22,7 +22,7 @@ class LectureCheckSession:
     The state that items and hooks share.
 
     Args:
-        context: settings, budgets, the machine, and who is told about progress.
+        context: settings, budgets, the machine, and what receives progress.
         configuration: what the controller decided.
         arguments: what the command line names.
 

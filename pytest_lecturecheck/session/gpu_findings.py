@@ -45,7 +45,7 @@ def unused_gpu_finding(run: Run, gpu: GpuNeed | None) -> Finding | None:
     used = run.measured(Metric.GPU_USED)
     if gpu not in _NEEDS_GPU or run.outcome is not Outcome.COMPLETED:
         return None
-    # A range that begins at 0 says that processes cannot be told apart, not that there was no memory.
+    # A range that begins at 0 means that processes cannot be distinguished, not that there was no memory.
     if used is None or used.value > 0 or used.method is Method.BRACKET or run.measured(Metric.GPU_LIVE) is not None:
         return None
     message = f"the lecture {_NEEDS_GPU[gpu]}, but none of its processes held GPU memory: it may have run on the CPU"

@@ -1,4 +1,4 @@
-"""What the runners of one process work with: settings, budgets, the machine, and who is told about progress."""
+"""What the runners of one process work with: settings, budgets, the machine, and what receives progress."""
 
 from __future__ import annotations
 
