@@ -174,7 +174,7 @@ def test_a_lecture_that_raises_its_own_limit_is_held_to_it(project, user):
                 ("/sys/fs/cgroup/memory", ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes")),
                 ("/sys/fs/cgroup", ("memory.max",)),
             ):
-                for name in names:
+                for name in names if "lecturecheck" in path else ():
                     try:
                         open(f"{root}{path}/{name}", "w").write(str(20 << 30))
                     except OSError:
