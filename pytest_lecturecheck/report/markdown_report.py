@@ -164,7 +164,7 @@ def _table(entries: Sequence[Entry]) -> str:
             f"**{word}**" if entry.verdict.failed else word,
             _strong(peak) if Metric.PEAK_FOOTPRINT in entry.exceeded else escape(peak),
             escape(limit),
-            f"{_strong(time)}, over {escape(time_limit)}" if time_limit else escape(time),
+            f"{_strong(time)}, limit {escape(time_limit)}" if time_limit else escape(time),
             *(escape(text) for text in (*(render(entry.run) for _, render in more), heaviest)),
         )
         rows.append(f"| {' | '.join(fields)} |")

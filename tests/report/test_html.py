@@ -18,9 +18,12 @@ from support.made_html import on_gpu, page_of, pictured, structure_of, timeline,
 from support.made_records import changed
 
 from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.metric import Metric, Unavailable
+from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.html.charts import lecture_data, points_for
+from pytest_lecturecheck.report.html.detail import detail_of
 from pytest_lecturecheck.report.html.page import data_block
 
 GOLDEN = Path(__file__).parent / "golden" / "page.html"
@@ -203,6 +206,34 @@ def test_bars_show_peak_and_limit(peak, limit, shape):
     page = Page(page_of([replace(entry, run=run, verdict=verdict)]))
     found = [item for item in page.named("rect") if item["class"] != "track"]
     assert [(item["class"], int(item["x"] if item["class"] == "mark" else item["width"])) for item in found] == shape
+
+
+def readings_shown(system, *metrics):
+    readings = {metric: Unavailable(metric=metric, reason="not counted") for metric in metrics}
+    run = replace(within().run, machine=replace(MACHINE, system=system), readings=readings)
+    return [name for name, *_ in detail_of(replace(within(), run=run)).measurements]
+
+
+def test_values_that_a_system_never_counts_are_left_out():
+    metrics = (Metric.PEAK_COMPRESSED, Metric.PEAK_SWAP, Metric.CPU)
+    assert readings_shown("Linux 6.18", *metrics) == ["peak swap", "CPU time"]
+    assert readings_shown("macOS 15.1", *metrics) == ["peak compressed memory", "CPU time"]
+    assert readings_shown("Windows 11", *metrics) == ["CPU time"]
+    assert readings_shown("FreeBSD 14.1", *metrics) == ["peak compressed memory", "peak swap", "CPU time"]
+
+
+@pytest.mark.parametrize(
+    ("packages", "blas", "text"),
+    [
+        ({"numpy": "2.1.0"}, ("openblas 0.3.27, 4 threads",), "openblas 0.3.27, 4 threads"),
+        ({"numpy": "2.1.0"}, (), "unknown (install threadpoolctl in the kernel's environment)"),
+        ({"polars": "1.0"}, (), None),
+    ],
+)
+def test_blas_is_among_the_facts(packages, blas, text):
+    software = Software(python="3.12.1", packages=packages, blas=blas)
+    facts = dict(detail_of(replace(within(), run=replace(within().run, software=software))).facts)
+    assert facts.get("BLAS and threads") == text
 
 
 # -- data of the charts -----------------------------------------------------------------------------------------------

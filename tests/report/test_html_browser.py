@@ -158,7 +158,7 @@ def test_concurrent_kernels_share_a_chart(visit):
     for _ in range(20):
         browser.key("ArrowRight")
     read = browser.evaluate("document.querySelector('.readout').textContent")
-    assert ", code cell 2, line 30: all together " in read
+    assert ", code cell 2, line 30: total " in read
     assert [part.rpartition(" ")[0].rpartition(" ")[0] for part in read.partition(": ")[2].split(", ")] == [
         "total",
         "kernel 1",

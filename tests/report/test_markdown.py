@@ -120,7 +120,7 @@ def test_exceeded_values_are_marked_and_details_show_source():
     text = render_markdown([over(), over_by_time()])
     assert (
         "| <code>lectures/programming/kesten_processes_in_depth.md</code> | **over** | **7.94 GiB** | 1.39 GiB "
-        "| **36.2 s**, over 30 s | 3 (line 88) |\n"
-        "| <code>lectures/slow.md</code> | **over** | 1.21 GiB | 1.39 GiB | **10.04 s**, over 10 s | 3 (line 41) |\n"
+        "| **36.2 s**, limit 30 s | 3 (line 88) |\n"
+        "| <code>lectures/slow.md</code> | **over** | 1.21 GiB | 1.39 GiB | **10.04 s**, limit 10 s | 3 (line 41) |\n"
     ) in text
     assert "\n    88 | a = 1\n    89 | b = np.random.standard_normal((500, 500_000))\n" in text

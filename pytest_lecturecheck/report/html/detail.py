@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.model.evidence import Evidence
-from pytest_lecturecheck.model.metric import Measurement, Unavailable
+from pytest_lecturecheck.model.metric import Measurement, Metric, Unavailable
+from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.reported_value import format_reported_value
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback
@@ -30,6 +32,12 @@ _BLOCK_CHARS: Final = 400
 _FINDINGS: Final = 100
 _PACKAGES: Final = 60
 _VALUE_CHARS: Final = 200
+_NEVER_MEASURED: Final = {
+    "Linux": frozenset({Metric.PEAK_COMPRESSED}),
+    "macOS": frozenset({Metric.PEAK_SWAP}),
+    "Windows": frozenset({Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN}),
+}
+"""What a system does not count for a process: that it is missing says nothing about the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +228,11 @@ def _comparison_tone(kind: VerdictKind) -> str:
 
 
 def _measurements(entry: Entry) -> Iterator[tuple[str, str, str]]:
+    system = entry.run.machine.system if entry.run.machine is not None else ""
+    never = next((metrics for name, metrics in _NEVER_MEASURED.items() if system.startswith(name)), frozenset())
     for metric, reading in entry.run.readings.items():
+        if isinstance(reading, Unavailable) and metric in never:
+            continue
         if isinstance(reading, Measurement):
             yield metric.label, reading.text, method_text(reading)
         elif isinstance(reading, Unavailable):
@@ -242,20 +254,28 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         ("Kernel", run.launch.kernel_name),
         ("Python", software.python if software is not None else ""),
         ("Packages", _packages(software.packages) if software is not None else ""),
-        ("BLAS and threads", "; ".join(software.blas) if software is not None else ""),
+        ("BLAS and threads", _blas_text(software) if software is not None else ""),
         ("Variables", "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.environment.items()))),
         ("Started", run.launch.started),
         ("Kernel start", format_duration(run.launch.startup_seconds) if run.launch.startup_seconds is not None else ""),
         ("Load average", f"{run.conditions.load_average:.1f}" if run.conditions.load_average is not None else ""),
-        (
-            "Memory cap",
-            f"{format_size(run.conditions.cap_bytes)} ({run.conditions.cap_method})"
-            if run.conditions.cap_bytes is not None
-            else "",
-        ),
+        ("Memory cap", _cap_text(run)),
         *(_end_facts(run.evidence) if run.evidence is not None else ()),
     ]
     yield from ((name, one_line(text)) for name, text in facts if text)
+
+
+def _cap_text(run: Run) -> str:
+    cap, method = run.conditions.cap_bytes, run.conditions.cap_method
+    if cap is None:
+        return ""
+    return f"{format_size(cap)} ({method})" if method else format_size(cap)
+
+
+def _blas_text(software: Software) -> str:
+    if software.blas or "numpy" not in software.packages:
+        return "; ".join(software.blas)
+    return "unknown (install threadpoolctl in the kernel's environment)"
 
 
 def _packages(packages: Mapping[str, str]) -> str:
