@@ -6,6 +6,7 @@ from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, means_device_not_usable, parse_request
 from pytest_lecturecheck.diagnosis.shadowing import shadowing_advice
 from pytest_lecturecheck.diagnosis.wording import (
+    LONGEST_QUOTE,
     all_lines,
     both_units,
     error_text,
@@ -15,7 +16,9 @@ from pytest_lecturecheck.diagnosis.wording import (
     oom_lines,
     stderr_lines,
 )
+from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
 _ANOTHER_HOLDER = "another process may hold the GPU's memory; nvidia-smi shows which"
@@ -39,7 +42,7 @@ def find_exit_request(evidence: Evidence) -> Cause | None:
         return None
     return Cause(
         kind=CauseKind.EXIT_REQUESTED,
-        headline=f"the cell ends the kernel: {error_text(evidence.error)}{in_brackets(evidence)}",
+        headline=f"the lecture stops here: {error_text(evidence.error)}{in_brackets(evidence)}",
         advice=("no cell after it can run: remove the call, or tag the cell skip-execution",),
     )
 
@@ -101,7 +104,19 @@ def find_cell_error(evidence: Evidence) -> Cause | None:
         return None
     return Cause(
         kind=CauseKind.CELL_ERROR,
-        headline=f"{error_text(evidence.error)}{in_brackets(evidence)}",
+        headline=f"{_with_source(evidence, evidence.error)}{in_brackets(evidence)}",
         evidence=(*oom_lines(evidence), *stderr_lines(evidence)),
         advice=shadowing_advice(evidence),
     )
+
+
+def _with_source(evidence: Evidence, error: CellError) -> str:
+    """Return the error, followed by its source line if it has no message (``AssertionError: assert total == 3``)."""
+    text, line = error_text(error), error.line_in_cell
+    rows = evidence.source.split("\n")
+    if error.value.strip() or line is None or not 1 <= line <= len(rows):
+        return text
+    code = one_line(rows[line - 1], LONGEST_QUOTE)
+    # An error from a function that the line calls does not stand in it.
+    joint = ": " if code.startswith(("assert", "raise")) else ", raised by "
+    return f"{text}{joint}{code}" if code else text

@@ -26,7 +26,7 @@ _BY_OUTCOME: Final = {
     Outcome.FAILED: VerdictKind.FAILED,
     Outcome.TIMED_OUT: VerdictKind.TIMED_OUT,
     Outcome.DIED: VerdictKind.DIED,
-    Outcome.NOT_STARTED: VerdictKind.DIED,
+    Outcome.NOT_STARTED: VerdictKind.NOT_STARTED,
     Outcome.REFUSED: VerdictKind.NOT_FITTING,
     Outcome.UNREADABLE: VerdictKind.UNREADABLE,
     Outcome.NOTHING_TO_RUN: VerdictKind.NOTHING_TO_RUN,

@@ -29,6 +29,7 @@ class VerdictKind(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed out"
     DIED = "died"
+    NOT_STARTED = "not started"
     UNREADABLE = "not readable"
     FAILED_BEFORE = "failed before"
     NOT_FITTING = "not fitting"
@@ -53,6 +54,7 @@ FAILING: Final = frozenset(
         VerdictKind.FAILED,
         VerdictKind.TIMED_OUT,
         VerdictKind.DIED,
+        VerdictKind.NOT_STARTED,
         VerdictKind.UNREADABLE,
         VerdictKind.FAILED_BEFORE,
         VerdictKind.NOT_FITTING,

@@ -44,12 +44,12 @@ def test_another_kernel_instead_of_the_one_that_is_not_installed(project):
 @pytest.mark.parametrize(
     ("name", "headline"),
     [
-        ("exit0", "the cell ends the kernel: SystemExit: 0 (code cell 1, line 8)"),
-        ("exit1", "the cell ends the kernel: SystemExit: bad input (code cell 1, line 8)"),
+        ("exit0", "the lecture stops here: SystemExit: 0 (code cell 1, line 8)"),
+        ("exit1", "the lecture stops here: SystemExit: bad input (code cell 1, line 8)"),
         (
             "quit",
             (
-                "the cell ends the kernel: SystemExit: exit() or quit() was called; the cells after it would not run "
+                "the lecture stops here: SystemExit: exit() or quit() was called; the cells after it would not run "
                 "in a script (code cell 1, line 7)"
             ),
         ),

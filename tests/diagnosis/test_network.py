@@ -44,3 +44,19 @@ def test_other_words_for_it(name, value):
 def test_an_answer_and_other_errors_are_what_they_say(name, value):
     cause = _raised(name, value)
     assert (cause.kind, cause.headline) == (CauseKind.CELL_ERROR, f"{name}: {value} (code cell 4, line 92)")
+
+
+LONG = (
+    "HTTPSConnectionPool(host='data.example.org', port=443): Max retries exceeded with url: /x/y.csv (Caused by "
+    "NameResolutionError(\"<urllib3.connection.HTTPSConnection object at 0x7f11>: Failed to resolve 'data.example.org' "
+    '([Errno -2] Name or service not known)"))'
+)
+
+
+def test_a_long_error_is_reduced_to_its_host():
+    cause = _raised("requests.exceptions.ConnectionError", LONG)
+    assert cause.headline == (
+        "no answer from data.example.org: requests.exceptions.ConnectionError: Max retries exceeded with url "
+        "(code cell 4, line 92)"
+    )
+    assert cause.evidence == (f"requests.exceptions.ConnectionError: {LONG}",)
