@@ -1,0 +1,47 @@
+"""The exit status of a session whose lectures fit what is declared one by one, but not together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from support.made_entries import MACHINE, cell, comparison, run_of, verdict
+
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.plugin.session_end import ControllerEnd
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.results import Results
+from pytest_lecturecheck.verdict import VerdictKind
+
+
+def entry(lecture, seconds):
+    run = run_of(lecture, [cell(1, None, 100, 50, seconds)])
+    fits = comparison(run, Metric.WALL, VerdictKind.FITS, 3600.0)
+    return Entry(run=run, verdict=verdict(VerdictKind.FITS, "fits", comparisons=(fits,)))
+
+
+def exit_status(entries, status):
+    results = object.__new__(Results)
+    results.entries = entries
+    shown = SimpleNamespace(
+        entries=entries, platform="here", finish=lambda _: True, package_fits=results.package_fits
+    )
+    context = SimpleNamespace(results=shown, machine=MACHINE)
+    github = SimpleNamespace(write_summary=lambda *_, **__: "")
+    notices = SimpleNamespace(add=lambda _: None)
+    state = SimpleNamespace(context=context, close=lambda: None)
+    session = SimpleNamespace(exitstatus=status, config=SimpleNamespace(getoption=lambda _: False))
+    ControllerEnd(state, github, notices).pytest_sessionfinish(session)
+    return session.exitstatus
+
+
+@pytest.mark.parametrize(
+    ("seconds", "before", "after"),
+    [
+        (1800.0, pytest.ExitCode.OK, pytest.ExitCode.OK),
+        (2400.0, pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED),
+        (2400.0, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERRUPTED),
+    ],
+)
+def test_a_package_over_its_declared_time_fails_the_session(seconds, before, after):
+    assert exit_status([entry("a.ipynb", seconds), entry("b.ipynb", seconds)], before) == after
