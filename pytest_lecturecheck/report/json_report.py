@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.verdict import PackageComparison, compare_package
 
 SCHEMA: Final = 1
 
@@ -51,6 +52,7 @@ def totals(entries: Sequence[Entry]) -> dict[str, Any]:
         (found.value, entry) for entry in entries if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None
     ]
     highest = max(peaks, key=lambda pair: pair[0]) if peaks else None
+    package = compare_package([(entry.run, entry.verdict) for entry in entries])
     return {
         "lectures": len({entry.run.lecture for entry in entries}),
         "runs": len(entries),
@@ -60,4 +62,9 @@ def totals(entries: Sequence[Entry]) -> dict[str, Any]:
         "seconds": sum(entry.seconds for entry in entries),
         "highest_peak_footprint_bytes": None if highest is None else highest[0],
         "highest_peak_footprint_lecture": None if highest is None else highest[1].run.lecture,
+        **({"package": [_package_item(item) for item in package]} if package else {}),
     }
+
+
+def _package_item(item: PackageComparison) -> dict[str, Any]:
+    return {"metric": item.metric.value, "verdict": item.kind.value, "value": item.value, "limit": item.limit}

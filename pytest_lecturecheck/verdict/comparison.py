@@ -171,7 +171,7 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
     if is_weaker and measured.value < _IN_SIGHT_FRACTION * min(budget.seen, default=0.0):
         return VerdictKind.NOT_MEASURED, (
             f"{metric.label} at least {shown}, limit {shown_limit}: only a lower bound now "
-            f"({measured.source or measured.method}), {budget.method} when recorded; "
+            f"({measured.source or measured.method}), recorded as {budget.method}; "
             "record it again to compare like with like"
         )
     if upper is not None and upper > limit:
@@ -190,7 +190,7 @@ def _weigh(measured: Measurement, budget: MetricBudget, limit: float, tolerance:
             f"which is {_times(limit, highest)} too high: {cure}"
         )
     at_least = "at least " if upper is None else ""
-    method = f" (a lower bound now, {budget.method} when recorded)" if is_weaker else ""
+    method = f" (a lower bound now, recorded as {budget.method})" if is_weaker else ""
     return VerdictKind.WITHIN, f"{metric.label} {_wide_text(measured) or at_least + shown}, limit {shown_limit}{method}"
 
 
@@ -229,7 +229,7 @@ def _seen_text(budget: MetricBudget) -> str:
     lowest, highest = (budget.metric.format_value(pick(budget.seen)) for pick in (min, max))
     seen = highest if lowest == highest else f"{lowest} to {highest}"
     sampled = ", sampled" if budget.method is Method.SAMPLED else ""
-    return f"; {seen} when recorded ({len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'}{sampled}){by_hand}"
+    return f"; recorded: {seen} ({len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'}{sampled}){by_hand}"
 
 
 def _rss_aside(run: Run, metric: Metric) -> str:

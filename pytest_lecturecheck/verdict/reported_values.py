@@ -47,7 +47,7 @@ def _weigh(figure: ReportedValue | None, budget: ReportedValueBudget, cell: Cell
         found = f"in {figure.unit!r}" if figure.unit else "without a unit"
         return (
             VerdictKind.NOT_MEASURED,
-            f"{budget.name} not measured (reported {found}, {budget.unit!r} when recorded), {limits}",
+            f"{budget.name} not measured (reported {found}, recorded in {budget.unit!r}), {limits}",
         )
     value, unit, after = figure.value, figure.unit, _where(cell) + _seen_text(budget)
     if budget.limit is not None and value > budget.limit:
@@ -92,4 +92,4 @@ def _seen_text(budget: ReportedValueBudget) -> str:
     if not budget.seen:
         return ""
     runs = f"{len(budget.seen)} run{'' if len(budget.seen) == 1 else 's'}"
-    return f"; {format_reported_range(budget.seen, budget.unit)} when recorded ({runs})"
+    return f"; recorded: {format_reported_range(budget.seen, budget.unit)} ({runs})"

@@ -93,7 +93,7 @@ def test_gpu_memory_is_recorded_and_compared(card):
     assert card.pytest("--lecture-budget").verdict("sweep.ipynb")["kind"] == "within"
     over = card.pytest("--lecture-budget", MORE=str(GIB // 2))
     assert over.verdict("sweep.ipynb")["headline"] == (
-        "GPU memory live 2.5 GiB, limit 2.2 GiB: 307 MiB over (+14 %), in code cell 3; 2 GiB when recorded (1 run)"
+        "GPU memory live 2.5 GiB, limit 2.2 GiB: 307 MiB over (+14 %), in code cell 3; recorded: 2 GiB (1 run)"
     )
 
 

@@ -42,7 +42,7 @@ def test_a_limit_set_by_hand_applies_after_recording(own_project):
     write_speedup(own_project, "1.49")
     failing = own_project.pytest("--lecture-budget", "--junitxml=junit.xml", "sweep.ipynb")
     headline = (
-        "speedup 1.49 x, at least 1.5 x wanted: 0.01 x under (-0.67 %), in code cell 2; 1.67 x when recorded (2 runs)"
+        "speedup 1.49 x, at least 1.5 x wanted: 0.01 x under (-0.67 %), in code cell 2; recorded: 1.67 x (2 runs)"
     )
     assert (failing.code, failing.verdict("sweep.ipynb")["kind"]) == (1, "under")
     assert failing.failure("sweep.ipynb").split("\n")[0] == headline

@@ -65,6 +65,6 @@ def test_an_exit_is_the_lectures_own_wish_and_no_death(value, exit_code):
     cause = check(
         raised("SystemExit", value, exit_code=exit_code),
         CauseKind.EXIT_REQUESTED,
-        f"the cell ends the kernel: SystemExit: {value} (code cell 2, line 9)",
+        f"the lecture stops here: SystemExit: {value} (code cell 2, line 9)",
     )
     assert cause.advice == ("no cell after it can run: remove the call, or tag the cell skip-execution",)

@@ -105,7 +105,7 @@ def test_annotations_point_at_lines_of_the_lecture():
         "kernel aborted (SIGABRT) in code cell 2"
     )
     assert lines[3] == (
-        "::error file=book/lectures/dead.md,title=lectures/dead.md%3A died::"
+        "::error file=book/lectures/dead.md,title=lectures/dead.md%3A not started::"
         "kernel 'conda-env-x-py' is not installed; installed: python3"
     )
     assert len(lines) == 4
@@ -158,7 +158,9 @@ def test_no_text_leaves_its_annotation(text):
 
 def test_small_sessions_are_summarised_in_full():
     text = render_step_summary(session(), platform="linux-x86_64-cpu", machine=MACHINE)
-    assert text.startswith("## Lecture check\n\n**18 lectures: 1 over, 1 failed, 1 timed out, 2 died, 7 within, ")
+    assert text.startswith(
+        "## Lecture check\n\n**18 lectures: 1 over, 1 failed, 1 timed out, 1 died, 1 not started, 7 within, "
+    )
     assert text.count("<details>") == 5
     assert "- and" not in text
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 from support.hostile import HOSTILE, hostile_entry
-from support.made_entries import MIB, died, failed, not_started, over, quiet_ones, session, within
+from support.made_entries import MIB, died, failed, not_started, over, quiet_ones, replication, session, within
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.report.json_report import render_json
@@ -27,11 +27,12 @@ def test_json_holds_the_records_and_totals():
             "runs": 18,
             "failed": 5,
             "verdicts": {
-                "died": 2,
+                "died": 1,
                 "failed": 1,
                 "improved": 1,
                 "no budget": 2,
                 "not measured": 1,
+                "not started": 1,
                 "nothing to run": 1,
                 "over": 1,
                 "skipped": 1,
@@ -124,3 +125,17 @@ def test_property_names_are_unique():
     for entry in (over(), failed(), died(), not_started(), within()):
         names = [name for name, _ in properties(entry)]
         assert len(names) == len(set(names))
+
+
+def test_json_totals_have_the_verdict_on_the_package():
+    document = json.loads(render_json([], replication()))
+    assert document["totals"]["package"] == [
+        {
+            "metric": "peak_footprint_bytes",
+            "verdict": "not fitting",
+            "value": 571 * MIB,
+            "limit": 256_000_000,
+        },
+        {"metric": "wall_seconds", "verdict": "fits", "value": 2.6, "limit": 120.0},
+    ]
+    assert "package" not in json.loads(render_json([], session()))["totals"]

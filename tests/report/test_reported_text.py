@@ -30,7 +30,7 @@ def test_failures_show_values_limits_and_remedies():
     assert head.split("\n") == [
         (
             "speedup 1.21 x, at least 1.5 x wanted: 0.29 x under (-19 %), in code cell 2, line 30; "
-            "1.66 to 1.7 x when recorded (2 runs)"
+            "recorded: 1.66 to 1.7 x (2 runs)"
         ),
         "lectures/sweep.md:30: code cell 2 of 2",
     ]

@@ -108,7 +108,7 @@ def test_declared_and_recorded_limits_that_are_exceeded_are_both_listed():
     assert headline == (
         "needs 634 MiB (peak footprint, exact, in code cell 2, line 12), declared 244 MiB (256 MB); "
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
-        "530 MiB to 545 MiB when recorded (3 runs)"
+        "recorded: 530 MiB to 545 MiB (3 runs)"
     )
 
 

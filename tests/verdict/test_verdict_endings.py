@@ -35,7 +35,7 @@ from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
         (Outcome.FAILED, VerdictKind.FAILED, True),
         (Outcome.TIMED_OUT, VerdictKind.TIMED_OUT, True),
         (Outcome.DIED, VerdictKind.DIED, True),
-        (Outcome.NOT_STARTED, VerdictKind.DIED, True),
+        (Outcome.NOT_STARTED, VerdictKind.NOT_STARTED, True),
         (Outcome.NOTHING_TO_RUN, VerdictKind.NOTHING_TO_RUN, False),
         (Outcome.SKIPPED, VerdictKind.SKIPPED, False),
         (Outcome.STOPPED, VerdictKind.STOPPED, True),
@@ -67,7 +67,7 @@ def test_a_failed_run_is_diagnosed_and_exceeded_limits_are_notes():
     assert verdict.notes == (
         (
             "before it ended: peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
-            "530 MiB to 545 MiB when recorded (3 runs)"
+            "recorded: 530 MiB to 545 MiB (3 runs)"
         ),
     )
     assert [item.metric for item in verdict.comparisons] == [PEAK]

@@ -31,7 +31,7 @@ def test_over_names_values_difference_cell_and_recorded_values():
         judge(run(measurement(PEAK, 634 * MIB)), budget(PEAK_LIMIT), DEFAULT),
         VerdictKind.OVER,
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
-        "530 MiB to 545 MiB when recorded (3 runs)",
+        "recorded: 530 MiB to 545 MiB (3 runs)",
         failed=True,
     )
     assert verdict.notes == ("peak footprint exactly: 664,797,184 bytes, limit 629,145,600 bytes",)
@@ -47,7 +47,7 @@ def test_over_names_values_difference_cell_and_recorded_values():
             VerdictKind.OVER,
             (
                 "peak footprint 600.000001 MiB, limit 600 MiB: 1 B over (+0.00000016 %), in code cell 2, line 12; "
-                "530 MiB to 545 MiB when recorded (3 runs)"
+                "recorded: 530 MiB to 545 MiB (3 runs)"
             ),
         ),
     ],
@@ -68,9 +68,9 @@ def test_every_exceeded_limit_is_listed():
         ),
         VerdictKind.OVER,
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), most of it in code cell 3, line 18: 500 MiB; "
-        "530 MiB to 545 MiB when recorded (3 runs); "
+        "recorded: 530 MiB to 545 MiB (3 runs); "
         "wall time 30 s, limit 25 s: 5 s over (+20 %), most of it in code cell 3, line 18: 21 s; "
-        "7.5 s when recorded (1 run)",
+        "recorded: 7.5 s (1 run)",
         failed=True,
     )
     assert [item.kind for item in verdict.comparisons] == [VerdictKind.OVER, VerdictKind.OVER, VerdictKind.WITHIN]
@@ -88,7 +88,7 @@ def test_limits_of_zero_and_limits_set_by_hand_are_named():
         judge(run(measurement(PEAK, 634 * MIB), cells=()), budget(replace(PEAK_LIMIT, hand_set=True)), DEFAULT),
         VerdictKind.OVER,
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %); "
-        "530 MiB to 545 MiB when recorded (3 runs); limit set by hand",
+        "recorded: 530 MiB to 545 MiB (3 runs); limit set by hand",
         failed=True,
     )
 
@@ -144,14 +144,14 @@ def test_far_under_starts_at_twice_the_limit_derived_now():
         (
             measurement(PEAK, 590 * MIB, Method.SAMPLED, source="RSS at 20 Hz"),
             VerdictKind.WITHIN,
-            "peak footprint at least 590 MiB, limit 600 MiB (a lower bound now, exact when recorded)",
+            "peak footprint at least 590 MiB, limit 600 MiB (a lower bound now, recorded as exact)",
         ),
         (
             measurement(PEAK, 264 * MIB, Method.SAMPLED, source="RSS at 20 Hz"),
             VerdictKind.NOT_MEASURED,
             (
                 "peak footprint at least 264 MiB, limit 600 MiB: only a lower bound now (RSS at 20 Hz), "
-                "exact when recorded; record it again to compare like with like"
+                "recorded as exact; record it again to compare like with like"
             ),
         ),
         (
@@ -164,7 +164,7 @@ def test_far_under_starts_at_twice_the_limit_derived_now():
             VerdictKind.OVER,
             (
                 "peak footprint at least 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
-                "530 MiB to 545 MiB when recorded (3 runs)"
+                "recorded: 530 MiB to 545 MiB (3 runs)"
             ),
         ),
         (
@@ -190,7 +190,7 @@ def test_a_lower_bound_is_within_a_sampled_limit():
         judge(run(measurement(PEAK, 634 * MIB)), sampled, DEFAULT),
         VerdictKind.OVER,
         "peak footprint 634 MiB, limit 600 MiB: 34 MiB over (+5.7 %), in code cell 2, line 12; "
-        "530 MiB to 545 MiB when recorded (3 runs, sampled)",
+        "recorded: 530 MiB to 545 MiB (3 runs, sampled)",
         failed=True,
     )
 

@@ -70,13 +70,13 @@ def budget(*figures, **limits):
             1.8,
             {"limit": 1.5, "seen": (1.2, 1.31), "unit": ""},
             VerdictKind.OVER,
-            "speedup 1.8, limit 1.5: 0.3 over (+20 %), in code cell 5, line 41; 1.2 to 1.31 when recorded (2 runs)",
+            "speedup 1.8, limit 1.5: 0.3 over (+20 %), in code cell 5, line 41; recorded: 1.2 to 1.31 (2 runs)",
         ),
         (
             3e-8,
             {"limit": 1e-12, "seen": (1e-15,)},
             VerdictKind.OVER,
-            "speedup 3e-08, limit 1e-12: 3e+04 times as much, in code cell 5, line 41; 1e-15 when recorded (1 run)",
+            "speedup 3e-08, limit 1e-12: 3e+04 times as much, in code cell 5, line 41; recorded: 1e-15 (1 run)",
         ),
         (0.0, {"limit": 0.0}, VerdictKind.WITHIN, "speedup 0, limit 0"),
         (
@@ -134,7 +134,7 @@ def test_a_value_that_was_not_reported_is_not_measured(policy):
 
 @pytest.mark.parametrize(
     ("unit", "found"),
-    [("ms", "reported in 'ms', 's' when recorded"), ("", "reported without a unit, 's' when recorded")],
+    [("ms", "reported in 'ms', recorded in 's'"), ("", "reported without a unit, recorded in 's'")],
 )
 def test_another_unit_is_another_quantity(unit, found):
     verdict = judge(reported(1.0, unit=unit), budget(limit=2.0, unit="s"), Policy())
