@@ -4,6 +4,7 @@
 # make test-explore  the properties again, with many random examples
 # make test-slurm  run the tests of the launcher for Slurm, on a Slurm of two nodes that is brought up here (as root)
 # make coverage  the same under coverage
+# make picture  take the picture of the HTML report in the README anew (needs Chromium)
 # make check   ruff, mypy for three systems, import-linter
 # make clean   remove what the others made
 #
@@ -14,7 +15,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test test-fast test-explore test-slurm coverage check clean
+.PHONY: demo picture test test-fast test-explore test-slurm coverage check clean
 
 # The first of these that is new enough makes the environment; `make PYTHON=/path/to/python3 test` decides otherwise.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -38,6 +39,9 @@ demo: $(VENV)/.installed-fixtures
 		if [ ! -f "$$report" ]; then echo "report: $$report was not written"; [ "$$status" -ne 0 ] || status=1; fi; \
 	done; \
 	exit $$status
+
+picture: $(VENV)/.installed-tests
+	PYTHONPATH=tests $(BIN)/python tests/support/made_picture.py docs/images/report.png
 
 # Two at a time: most of it waits for kernels. The tests of a file share sessions, and so stay together.
 # In order of the folders: acceptance, which takes longest, begins, and no long file is left to one worker at the end.
