@@ -16,7 +16,7 @@ from pytest_lecturecheck.safe_text import ELLIPSIS
 # A number and its unit ("7.63 s", "(+21 %)", "2 min 20 s") are one word to whoever reads them.
 _NUMBER: Final = re.compile(r"\W*[0-9][0-9.,]*(?<![.,])")
 _UNIT: Final = re.compile(r"(?:bytes?|[KMGTP]i?B|[kMGTP]?B|ms|s|min|h|d|%)[^\w\s]*")
-_WORD_END: Final = re.compile(r"\s+|[,;({\[]")
+_WORD_END: Final = re.compile(r"\s+|[,;({\[/]")
 _LARGER_UNITS: Final = frozenset({"min", "h", "d"})
 """Units of time that a smaller one may follow."""
 

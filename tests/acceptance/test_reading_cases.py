@@ -153,7 +153,7 @@ def test_an_error_leads_to_the_line_of_the_page(session):
     failure = session.failure("B07/solution.md").splitlines()
     assert failure[:7] == [
         "TypeError: unsupported operand type(s) for +=: 'int' and 'str' (code cell 1, line 31)",
-        "B07/solution.md:31: code cell 1 of 1, which starts at line 27",
+        "B07/solution.md:31: code cell 1 of 1, which starts at line 27 (its code at line 28)",
         "",
         "    28 | rows = [1, 2, 'three']",
         "    29 | total = 0",

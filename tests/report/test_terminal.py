@@ -29,6 +29,7 @@ from support.made_entries import (
     without_budget,
 )
 
+from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
@@ -37,6 +38,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.exceeded import remedies
 from pytest_lecturecheck.report.terminal.failure import render_failure
 from pytest_lecturecheck.report.terminal.progress import ShownProgress, render_header, render_live
+from pytest_lecturecheck.report.terminal.remarks import remark_groups
 from pytest_lecturecheck.report.terminal.replication import replication_line
 from pytest_lecturecheck.report.terminal.summary import render_summary
 from pytest_lecturecheck.report.text import display_width
@@ -174,6 +176,72 @@ def test_strict_findings_are_shown_if_no_cell_failed():
     assert render_failure(replace(base, verdict=said)) == (
         "strict: shell line '!ls' ended with code 2\nlectures/jax_intro.md:30: code cell 2 of 3"
     )
+
+
+def install(message):
+    return Finding(kind=FindingKind.INSTALL, message=message, cell_number=1, line=12)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "is_shown"),
+    [
+        ("install line '!pip install a' ended with code 1", CauseKind.CELL_ERROR, True),
+        ("install line '!pip install a' changed nothing, all was there", CauseKind.CELL_ERROR, False),
+        ("install line '!pip install a' ended with code 1", CauseKind.NETWORK, False),
+    ],
+)
+def test_only_installations_that_may_explain_an_error_are_related(message, kind, is_shown):
+    entry = failed()
+    run = replace(entry.run, findings=(install(message),))
+    cause = replace(entry.verdict.cause, kind=kind)
+    text = render_failure(replace(entry, run=run, verdict=replace(entry.verdict, cause=cause)))
+    assert ("Possibly related findings" in text) is is_shown
+
+
+def test_findings_of_all_runs_are_listed_once():
+    finding = install("install line '!pip install a' changed nothing, all was there")
+    once = install("only in the second run")
+    runs = [within(repeat=1, findings=(finding,)), within(repeat=2, findings=(finding, once))]
+    assert dict(remark_groups(runs))["Findings"] == [
+        (finding.message, ["lectures/jax_intro.md: code cell 1, line 12"]),
+        (once.message, ["lectures/jax_intro.md (run 2): code cell 1, line 12"]),
+    ]
+
+
+def test_locations_of_one_lecture_share_a_line():
+    found = [
+        Finding(kind=FindingKind.NESTED_CELL, message="the cell is nested", cell_number=number, line=10 * number)
+        for number in range(1, 7)
+    ]
+    assert dict(remark_groups([within(findings=tuple(found))]))["Findings"] == [
+        (
+            "the cell is nested",
+            [
+                (
+                    "lectures/jax_intro.md: code cell 1, line 10; code cell 2, line 20; code cell 3, line 30; "
+                    "code cell 4, line 40; and 2 more"
+                )
+            ],
+        )
+    ]
+
+
+def test_a_finding_that_the_verdict_reports_is_not_repeated():
+    empty = within(findings=(Finding(kind=FindingKind.NO_CODE, message="no code cells"),))
+    empty = replace(empty, verdict=verdict(VerdictKind.NOTHING_TO_RUN, "no code cells"))
+    assert dict(remark_groups([empty])) == {"Verdicts": [("nothing to run: no code cells", ["lectures/jax_intro.md"])]}
+
+
+def test_the_line_of_a_fence_and_of_its_code_are_told_apart():
+    entry = failed()
+    cells = tuple(replace(item, opening_line=item.line - 1) for item in entry.run.cells)
+    rows = render_failure(replace(entry, run=replace(entry.run, cells=cells)), width=100).split("\n")
+    assert rows[1] == "lectures/bang.md:43: code cell 3 of 12, which starts at line 40 (its code at line 41)"
+
+
+def test_repeated_runs_count_once_in_the_replication_line():
+    runs = [within(repeat=1), within(repeat=2)]
+    assert "wall time 10 s (cells; 11 s with kernel starts) for 1 lecture;" in replication_line(runs)
 
 
 def test_replication_line_has_memory_time_and_machine():

@@ -49,13 +49,24 @@ def replication_line(entries: Sequence[Entry], *, noun: str = "lecture") -> str:
     else:
         parts.append("peak footprint not measured")
     parts += [_highest_text(entries, metric) for metric in _BESIDE_FOOTPRINT]
-    parts.append(f"wall time {_times_text(entries)} for {subjects_text(entries, noun)}")
+    longest = _longest_runs(entries)
+    parts.append(f"wall time {_times_text(longest)} for {subjects_text(longest, noun)}")
     parts.append(_declared_text(entries))
     bad = len({(run.lecture, run.variant) for run in (entry.run for entry in entries) if run.outcome not in _GOOD_ENDS})
     parts.append(f"incomplete: {bad} {noun}{plural(bad)} did not run to the end" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")
     return "; ".join(part for part in parts if part)
+
+
+def _longest_runs(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the longest run of each lecture, cohort and variant: a reader runs each once."""
+    longest: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        subject = (entry.run.lecture, entry.run.variant)
+        if subject not in longest or entry.wall_seconds > longest[subject].wall_seconds:
+            longest[subject] = entry
+    return list(longest.values())
 
 
 def _times_text(entries: Sequence[Entry]) -> str:
