@@ -80,24 +80,25 @@ def _compare(metric: Metric, limit: float, runs: Sequence[Run]) -> PackageCompar
     incomplete = {_subject(run) for run in runs if run.outcome is not Outcome.COMPLETED}
     for run in runs:
         found, subject = run.measured(metric), _subject(run)
-        if found is None:
-            incomplete.add(subject)
-        elif subject not in highest or _upper(found) > _upper(highest[subject]):
+        if found is not None and (subject not in highest or _upper(found) > _upper(highest[subject])):
             highest[subject] = found
+    unmeasured = {_subject(run) for run in runs} - highest.keys() - incomplete
     if not highest:
         message = f"{metric.label} was not measured, declared {_limit_text(metric, limit)}"
         return PackageComparison(metric=metric, kind=VerdictKind.NOT_MEASURED, value=None, limit=limit, message=message)
     if metric.unit is Unit.BYTES:
         subject = max(highest, key=lambda name: _upper(highest[name]))
         value, upper, shown = highest[subject].value, _upper(highest[subject]), highest[subject].text
-        what = f"highest {metric.label} {{}} in {title_of(*subject)}"
+        which, where = "highest", f"in {title_of(*subject)}"
     else:
         value = upper = sum(found.value for found in highest.values())
-        shown, what = metric.format_value(value), f"total {metric.label} {{}} of {len(highest)} notebooks"
+        shown, which, where = metric.format_value(value), "total", f"of {len(highest)} notebooks"
     if value > limit:
         shown = metric.format_values_apart(value, limit)[0]
-    kind, ending = _judged(metric, value, upper, limit=limit, incomplete=len(incomplete))
-    message = f"{what.format(shown)}{ending}"
+    reasons = [(len(incomplete), "did not run to the end"), (len(unmeasured), "could not be measured")]
+    gaps = [f"{count} notebook{'' if count == 1 else 's'} {what}" for count, what in reasons if count]
+    kind, ending = _judged(metric, value, upper, limit=limit, gaps=gaps)
+    message = f"{which} {metric.label} {shown} {where}{ending}"
     return PackageComparison(metric=metric, kind=kind, value=value, limit=limit, message=message)
 
 
@@ -105,15 +106,16 @@ def _upper(found: Measurement) -> float:
     return found.value if found.upper_bound is None else found.upper_bound
 
 
-def _judged(metric: Metric, value: float, upper: float, *, limit: float, incomplete: int) -> tuple[VerdictKind, str]:
-    """Return the verdict and the end of its message; incomplete notebooks make a lower bound of the value."""
+def _judged(
+    metric: Metric, value: float, upper: float, *, limit: float, gaps: Sequence[str]
+) -> tuple[VerdictKind, str]:
+    """Return the verdict and the end of its message; notebooks that count in part make a lower bound of the value."""
     declared = _limit_text(metric, limit)
     if value > limit:
         over = f"{metric.format_value(value - limit)} over ({format_fraction((value - limit) / limit)})"
         return VerdictKind.NOT_FITTING, f", declared {declared}: {over}"
-    if incomplete:
-        notebooks = f"{incomplete} notebook{'' if incomplete == 1 else 's'}"
-        return VerdictKind.NOT_MEASURED, f", declared {declared}: unknown, because {notebooks} did not run to the end"
+    if gaps:
+        return VerdictKind.NOT_MEASURED, f", declared {declared}: unknown, because {' and '.join(gaps)}"
     if upper > limit:
         return VerdictKind.NOT_MEASURED, f", declared {declared}: its upper end is over the limit"
     return VerdictKind.FITS, f", declared {declared}"

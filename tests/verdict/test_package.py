@@ -56,6 +56,12 @@ def test_of_memory_the_highest_peak_counts():
     )
 
 
+def test_names_with_braces_are_kept():
+    limit = 256_000_000
+    named = part("{0}{x}.ipynb", 1.0, memory_limit=limit)
+    assert "in {0}{x}.ipynb, declared" in said(named, part("b.ipynb", 1.0, 50, memory_limit=limit))[0][1]
+
+
 def test_repeated_runs_count_once_with_their_longest():
     runs = [part("a.ipynb", 1000.0), part("a.ipynb", 1500.0, repeat=2), part("b.ipynb", 1500.0)]
     assert said(*runs) == [("fits", "total wall time 50 min 00 s of 2 notebooks, declared 1 h")]
@@ -80,6 +86,13 @@ def test_a_range_that_reaches_over_the_limit_is_not_judged():
     ((kind, message), _) = said(part("a.ipynb", 1.0, memory_limit=limit), (wide, own))
     assert kind == "not measured"
     assert message.endswith("declared 256 MB (244 MiB): its upper end is over the limit")
+
+
+def test_a_notebook_without_a_measurement_is_said():
+    run, own = part("b.ipynb", 1.0)
+    ((kind, message),) = said(part("a.ipynb", 1.0), (replace(run, readings={}), own))
+    assert kind == "not measured"
+    assert message.endswith("declared 1 h: unknown, because 1 notebook could not be measured")
 
 
 def test_nothing_measured_is_said():

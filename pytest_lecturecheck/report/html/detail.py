@@ -29,6 +29,7 @@ from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, Ver
 
 _BLOCK_LINES: Final = 60
 _BLOCK_CHARS: Final = 400
+_NOTE_CHARS: Final = 2000
 _FINDINGS: Final = 100
 _PACKAGES: Final = 60
 _VALUE_CHARS: Final = 200
@@ -132,7 +133,7 @@ def detail_of(entry: Entry) -> Detail:
 
 
 def _texts(items: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_block_text(item) for item in items)
+    return tuple(cut(plain(item).strip("\n"), _BLOCK_LINES, _NOTE_CHARS) for item in items)
 
 
 def _block_text(text: str) -> str:

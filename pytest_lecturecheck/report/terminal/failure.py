@@ -26,6 +26,7 @@ _MARKED_PIECES: Final = 4
 _OUTPUT_LINES: Final = 6
 _OUTPUT_LINES_VERBOSE: Final = 60
 _LINE_CHARS: Final = 400
+_NOTE_CHARS: Final = 2000
 _FINDINGS: Final = 10
 
 _NO_CHANGE: Final = "changed nothing"
@@ -215,7 +216,7 @@ def _items(items: Sequence[str], width: int) -> list[str]:
     """Wrap messages; source and stderr extracts keep their own line breaks."""
     rows: list[str] = []
     for item in items:
-        for position, part in enumerate(cut(plain(item), 3 * _FINDINGS, _LINE_CHARS).split("\n")):
+        for position, part in enumerate(cut(plain(item), 3 * _FINDINGS, _NOTE_CHARS).split("\n")):
             first = _INDENT if position == 0 else _INDENT * 2
             rows += wrap(part, width, first=first, rest=_INDENT * 2)
     return rows
