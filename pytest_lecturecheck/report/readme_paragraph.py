@@ -9,22 +9,18 @@ https://social-science-data-editors.github.io/template_README/.
 from __future__ import annotations
 
 import datetime as dt
-import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_lecturecheck.model.finding import FindingKind
-from pytest_lecturecheck.model.metric import Measurement, Metric
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.report.bounds import MeasuredBound, bound_of, size_text, time_text
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.markdown_report import ACTIVE, code
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
+from pytest_lecturecheck.report.readable_markdown import pasted, span
 from pytest_lecturecheck.report.terminal.replication import replication_line
-from pytest_lecturecheck.safe_text import one_line
-from pytest_lecturecheck.units import GIB, MIB, format_duration, format_size, format_size_down
 from pytest_lecturecheck.verdict import VerdictKind
 
 _MINUTE: Final = 60
@@ -76,33 +72,8 @@ _DISTRIBUTIONS: Final = {
     "yaml": "PyYAML",
 }
 """What to install for modules that are imported by another name; records have the names of modules."""
-_PASTED: Final = {"&": "&amp;", "<": "&lt;"} | {text: text for text in '>"@!#'}
-"""What is not escaped by a backslash; in the middle of a line, the last ones do nothing."""
-_ENDS_SPAN: Final = re.compile(r"[`|\\]")
-_TENTHS_BELOW: Final = 10
 _NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
 _FINDINGS: Final = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bound:
-    """
-    A bound of a measured quantity.
-
-    Attributes:
-        value: the bound.
-        is_upper: True for an upper bound, False for a lower one.
-        entry: the run that it was measured in.
-    """
-
-    value: float
-    is_upper: bool
-    entry: Entry
-
-    @property
-    def phrase(self) -> str:
-        """Return the phrase in front of the value."""
-        return "up to" if self.is_upper else "at least"
 
 
 def render_readme(
@@ -158,7 +129,7 @@ def _summary(entries: Sequence[Entry], skipped: Sequence[str], day: str, version
     # A lower bound below one byte says nothing.
     if peak is None:
         text += " Memory was not measured."
-    elif shown := _size_text(peak):
+    elif shown := size_text(peak):
         text += f" Peak memory: {peak.phrase} {shown} (in {{}})."
         named = span(_title(peak.entry))
     bad = {_subject(entry): _title(entry) for entry in entries if entry.run.outcome is not Outcome.COMPLETED}
@@ -183,29 +154,13 @@ def _answer(answers: Sequence[tuple[int, str, str]], value: float, *, is_upper: 
     return text if is_upper else at_least
 
 
-def pasted(text: str) -> str:
-    """Return one line of text for a README: no Markdown or HTML reader acts on it, and people can read its source."""
-    return ACTIVE.sub(_pasted_match, one_line(text))
-
-
-def _pasted_match(found: re.Match[str]) -> str:
-    text = found.group()
-    return _PASTED.get(text) or f"{text[:-1]}\\{text[-1]}"
-
-
-def span(text: str) -> str:
-    """Return a code span in backticks, or in HTML for text with characters that would end it."""
-    clean = one_line(text)
-    return f"`{clean}`" if clean and not _ENDS_SPAN.search(clean) else code(clean)
-
-
 def _time_answer(entries: Sequence[Entry]) -> str:
     longest = _longest(entries)
     total = sum(_seconds(entry) for entry in longest)
     is_upper = all(entry.run.outcome is Outcome.COMPLETED for entry in longest)
     answer = _answer(_TIMES, total, is_upper=is_upper)
     chosen = f"**{answer}**" if answer else "unknown, because not all notebooks ran to the end"
-    measured = _time_text(total, is_upper=is_upper)
+    measured = time_text(total, is_upper=is_upper)
     shown = (
         f"{'up to' if is_upper else 'at least'} {measured} including kernel starts" if measured else "less than 0.1 s"
     )
@@ -222,7 +177,7 @@ def _time_answer(entries: Sequence[Entry]) -> str:
 def _storage_answer(entries: Sequence[Entry]) -> str:
     longest = _longest(entries)
     rest = "The size of the package and its data is not included."
-    bounds = [_bound_of([entry], Metric.DISK_WRITTEN) for entry in longest]
+    bounds = [bound_of([entry], Metric.DISK_WRITTEN) for entry in longest]
     known = [found for found in bounds if found is not None]
     if not known:
         return f"Disk writes were not measured. {rest}"
@@ -231,7 +186,7 @@ def _storage_answer(entries: Sequence[Entry]) -> str:
     answer = _answer(_STORAGE, total, is_upper=is_upper)
     if is_upper and not total:
         return f"The notebooks wrote nothing to the disk (**{answer}**). {rest}"
-    shown = _size_text(_Bound(value=total, is_upper=is_upper, entry=longest[0]))
+    shown = size_text(MeasuredBound(value=total, is_upper=is_upper, entry=longest[0]))
     chosen = f"**{answer}**" if answer else "this does not decide between the template's answers"
     if not shown:
         return f"Disk writes were not measured for all notebooks; no writes were recorded for the others. {rest}"
@@ -300,73 +255,27 @@ def _table(entries: Sequence[Entry]) -> str:
 
 def _time_field(entry: Entry) -> str:
     is_upper = entry.run.outcome is Outcome.COMPLETED
-    shown = _time_text(_seconds(entry), is_upper=is_upper)
+    shown = time_text(_seconds(entry), is_upper=is_upper)
     return f"{'≤' if is_upper else '≥'} {shown}" if shown else NO_VALUE
 
 
 def _bound_text(entries: Sequence[Entry], metric: Metric) -> str:
-    found = _bound_of(entries, metric)
+    found = bound_of(entries, metric)
     if found is None:
         return NO_VALUE
     if found.is_upper and not found.value:
         return "nothing"
-    shown = _size_text(found)
+    shown = size_text(found)
     return f"{'≤' if found.is_upper else '≥'} {shown}" if shown else NO_VALUE
 
 
-def _bounds(entries: Sequence[Entry], metric: Metric) -> dict[tuple[str, str], _Bound]:
+def _bounds(entries: Sequence[Entry], metric: Metric) -> dict[tuple[str, str], MeasuredBound]:
     """Return the bound of each notebook that has one."""
     runs: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         runs.setdefault(_subject(entry), []).append(entry)
-    found = {subject: _bound_of(items, metric) for subject, items in runs.items()}
+    found = {subject: bound_of(items, metric) for subject, items in runs.items()}
     return {subject: bound for subject, bound in found.items() if bound is not None}
-
-
-def _bound_of(entries: Sequence[Entry], metric: Metric) -> _Bound | None:
-    """Return a bound of the highest value of several runs; a single lower bound among them makes it a lower bound."""
-    found = [(entry, value) for entry in entries if (value := entry.run.measured(metric)) is not None]
-    if not found:
-        return None
-    is_upper = all(
-        item.run.outcome is Outcome.COMPLETED and value.upper_bound is not None and not value.method.is_lower_bound
-        for item, value in found
-    )
-    bounds = [(_end(value, is_upper=is_upper), number) for number, (_, value) in enumerate(found)]
-    most, number = max(bounds, key=lambda pair: (pair[0], -pair[1]))
-    return _Bound(value=most, is_upper=is_upper, entry=found[number][0])
-
-
-def _end(found: Measurement, *, is_upper: bool) -> float:
-    """Return the end of a measurement's range, including its tolerance."""
-    if not is_upper:
-        return max(0.0, found.value - found.tolerance)
-    return (found.upper_bound if found.upper_bound is not None else found.value) + found.tolerance
-
-
-def _size_text(found: _Bound) -> str:
-    """Return a bound as text, or an empty string for a lower bound of zero, which says nothing."""
-    if found.is_upper:
-        return _size_up(found.value)
-    return format_size_down(found.value) if found.value >= 1 else ""
-
-
-def _size_up(size_bytes: float) -> str:
-    """Round a size up to tenths of a GiB, to 10 MiB, or to whole MiB."""
-    step = GIB / 10 if size_bytes >= GIB else 10 * MIB if size_bytes >= 100 * MIB else MIB
-    # A size within half a byte of a multiple counts as that multiple.
-    return format_size(math.ceil((size_bytes - 0.5) / step) * step, 4)
-
-
-def _time_text(seconds: float, *, is_upper: bool) -> str:
-    """Round a time in the direction of its bound to what its text shows; empty if nothing is left."""
-    step = _HOUR if seconds >= _DAY else _MINUTE if seconds >= 10 * _MINUTE else 1
-    if is_upper:
-        return format_duration(math.ceil(seconds / step) * step)
-    if seconds < _TENTHS_BELOW:
-        tenths = math.floor(seconds * 10)
-        return format_duration(tenths / 10) if tenths else ""
-    return format_duration(math.floor(seconds / step) * step)
 
 
 def _subject(entry: Entry) -> tuple[str, str]:
@@ -391,19 +300,8 @@ def _longest(entries: Sequence[Entry]) -> list[Entry]:
     return list(found.values())
 
 
-def _of_repeats(entries: Sequence[Entry]) -> list[Entry]:
-    """Return one entry for each notebook: its longest run, with the highest peak of all its runs."""
-    found = []
-    for entry in _longest(entries):
-        highest = _bound_of([item for item in entries if _subject(item) == _subject(entry)], Metric.PEAK_FOOTPRINT)
-        reading = highest.entry.run.measured(Metric.PEAK_FOOTPRINT) if highest is not None else None
-        readings = {**entry.run.readings, Metric.PEAK_FOOTPRINT: reading} if reading is not None else entry.run.readings
-        found.append(replace(entry, run=replace(entry.run, readings=readings)))
-    return found
-
-
 def _replication(entries: Sequence[Entry]) -> str:
-    lines = [pasted(replication_line(_of_repeats(entries), noun="notebook")), *_requirements(entries)]
+    lines = [pasted(replication_line(entries, noun="notebook")), *_requirements(entries)]
     return "\n".join([lines[0], "", *lines[1:]] if len(lines) > 1 else [*lines, "", "There were no other findings."])
 
 
