@@ -16,12 +16,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find_browser() -> str | None:
-    """Give the path of a Chromium on this machine, or ``None``."""
+    """Return the path of a Chromium on this machine, or ``None``."""
     return next((path for name in NAMES if (path := shutil.which(name)) is not None), None)
 
 
 class BrowserError(Exception):
-    """The browser did not do what it was told."""
+    """A command of the browser failed."""
 
 
 class Browser:
@@ -75,7 +75,7 @@ class Browser:
         self._folder.cleanup()
 
     def call(self, method: str, **parameters):
-        """Send one command of the DevTools protocol to the page, and give its result."""
+        """Send one command of the DevTools protocol to the page and return its result."""
         return self._call(method, parameters, self._session)
 
     def _call(self, method, parameters, session):
@@ -124,7 +124,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def open(self, address: str) -> float:
-        """Load a page, and give the seconds until it was loaded and had been laid out."""
+        """Load a page, and return the seconds until it was loaded and laid out."""
         self.messages.clear()
         self.requests.clear()
         started = time.perf_counter()
@@ -135,7 +135,7 @@ class Browser:
         return time.perf_counter() - started
 
     def evaluate(self, expression: str):
-        """Evaluate JavaScript in the page and give its value; the page's content policy does not hold for this."""
+        """Evaluate JavaScript in the page and return its value; the page's content policy does not hold for this."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise BrowserError(json.dumps(answer["exceptionDetails"]))

@@ -80,7 +80,7 @@ def cell(number, line, peak=None, raised=0, wall=0.1, status=CellStatus.OK, **re
 
 
 def run_of(lecture, cells, outcome=Outcome.COMPLETED, **rest):
-    """A run whose lecture-level figures follow from its cells."""
+    """A run whose measurements follow from its cells."""
     measured = [item for item in cells if item.readings]
     readings = {}
     if measured:

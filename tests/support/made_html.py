@@ -39,7 +39,7 @@ def timeline(count, peak=900):
 
 
 def with_timeline(entry, count=400, peak=900, **rest):
-    """Give an entry whose cells share the time of its timeline."""
+    """Return an entry whose cells share the time of its timeline."""
     samples = timeline(count, peak)
     span = samples[-1].seconds / max(1, len(entry.run.cells))
     cells = tuple(
@@ -75,7 +75,7 @@ def on_gpu():
 
 
 def at_once(count=3, *, ends=(), lectures=("lectures/nuts.md",), samples=240):
-    """Give a cohort: kernels that start 0.2 s apart, each with its timeline; those in ``ends`` die, at number: peak."""
+    """Return a cohort: kernels that start 0.2 s apart, each with its timeline; those in ``ends`` die."""
     kernels = []
     for number in range(1, count + 1):
         entry = with_timeline(within(lectures[(number - 1) % len(lectures)]), samples - 20 * number % 60, 300 * number)
@@ -110,7 +110,7 @@ def page_of(entries):
 
 
 def structure_of(entries):
-    """Give a page without style, scripts and their hashes."""
+    """Return a page without style, scripts and their hashes."""
     text = page_of(entries)
     for pattern, left in _SAME_ON_EVERY_PAGE:
         text = pattern.sub(left, text)

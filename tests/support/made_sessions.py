@@ -43,7 +43,7 @@ LARGER = replace(MACHINE, core_count=8, ram_bytes=32 * GIB, memory_limit_bytes=N
 
 
 def kept(lecture, peak, wall=4.0, *, method=Method.EXACT, kind=VerdictKind.WITHIN, more=None, **rest):
-    """A run with one cell; sizes in MiB, further figures by metric."""
+    """A run with one cell; sizes in MiB, further values by metric."""
     run = run_of(lecture, [cell(1, 12, peak, 10, wall)], **{"software": THEN, **rest})
     if run.outcome is Outcome.COMPLETED:
         peak_reading = replace(run.readings[Metric.PEAK_FOOTPRINT], method=method)

@@ -2,7 +2,7 @@
 LeftoverWatch made by hand, after the form in which XLA writes those of a GPU.
 
 No GPU was at hand. Names of processes, threads and arguments are those of XLA's sources
-(``cupti_collector.cc``, ``xplane_to_trace_events.cc``); values are round so that figures can be worked out by heart.
+(``cupti_collector.cc``, ``xplane_to_trace_events.cc``); values are round so that results can be computed by hand.
 """
 
 from __future__ import annotations
