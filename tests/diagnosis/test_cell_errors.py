@@ -6,6 +6,7 @@ import pytest
 from support.roomy_evidence import check, raised
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
+from pytest_lecturecheck.model.cell_run import CellError
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,21 @@ def test_plain_errors_are_what_they_say(name, value, headline):
 def test_a_place_that_is_not_known_is_left_out():
     check(raised("E", "x", line=None), CauseKind.CELL_ERROR, "E: x (code cell 2)")
     check(raised("E", "x", line=None, cell_number=None), CauseKind.CELL_ERROR, "E: x")
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "line", "headline"),
+    [
+        ("", "x = 1\nassert x == 2", 2, "AssertionError: assert x == 2 (code cell 2, line 9)"),
+        ("", "x = 1\ncheck(x)", 2, "AssertionError, raised by check(x) (code cell 2, line 9)"),
+        ("no", "assert x == 2, 'no'", 1, "AssertionError: no (code cell 2, line 9)"),
+        ("", "x = 1", 7, "AssertionError (code cell 2, line 9)"),
+        ("", "x = 1", None, "AssertionError (code cell 2, line 9)"),
+    ],
+)
+def test_an_error_without_a_message_shows_its_source_line(value, source, line, headline):
+    error = CellError(name="AssertionError", value=value, line_in_cell=line)
+    assert diagnose(raised("AssertionError", error=error, source=source)).headline == headline
 
 
 def test_text_of_an_error_is_made_fit_for_one_line():

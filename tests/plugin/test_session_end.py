@@ -23,9 +23,7 @@ def entry(lecture, seconds):
 def exit_status(entries, status):
     results = object.__new__(Results)
     results.entries = entries
-    shown = SimpleNamespace(
-        entries=entries, platform="here", finish=lambda _: True, package_fits=results.package_fits
-    )
+    shown = SimpleNamespace(entries=entries, platform="here", finish=lambda _: True, package_fits=results.package_fits)
     context = SimpleNamespace(results=shown, machine=MACHINE)
     github = SimpleNamespace(write_summary=lambda *_, **__: "")
     notices = SimpleNamespace(add=lambda _: None)
