@@ -73,6 +73,14 @@ def is_candidate(path: Path, *, explicit: bool = False, extra_suffixes: Abstract
         return explicit
 
 
+def has_header(path: Path) -> bool:
+    """Return True if a page has the header of a notebook, or cannot be opened, so that reading it reports why."""
+    try:
+        return _peek.has_myst_header(_decode_loosely(read_plain_bytes(path))) is not None
+    except OSError:
+        return True
+
+
 def has_jupytext_cells(path: Path) -> bool:
     """Return True if a file holds cells for jupytext: for a book that reads files with this suffix through jupytext."""
     try:

@@ -11,7 +11,8 @@ from typing import Final
 from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lecture.book.configuration import read_book
-from pytest_lecturecheck.lecture.book.pages import Book
+from pytest_lecturecheck.lecture.book.included_pages import find_included_pages
+from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
 from pytest_lecturecheck.lecture.dangling_links import find_dangling_links
 from pytest_lecturecheck.lecture.pairing import find_configuration, paired_files
 from pytest_lecturecheck.lecture.selection import (
@@ -20,6 +21,7 @@ from pytest_lecturecheck.lecture.selection import (
     Folders,
     contains_at_ends,
     explain_no_lecture,
+    has_header,
     has_jupytext_cells,
     is_candidate,
     read_paired_suffixes,
@@ -56,6 +58,7 @@ class LectureCollection:
         self._hidden: dict[str, bool] = {}
         self._books: dict[str, Book | None] = {}
         self._names: dict[str, frozenset[str]] = {}
+        self._included: dict[str, frozenset[Path]] = {}
         self._paired: dict[str, str] = {}
         self._pairings: dict[str, Path | None] = {}
         self._doctests: list[str] = []
@@ -80,7 +83,9 @@ class LectureCollection:
             return False
         if not is_candidate(path, extra_suffixes=self._suffixes) and not self._is_custom_page(path):
             return False
-        return not self._is_no_page(folder, path) and not self._has_source(folder, path)
+        if self._is_no_page(folder, path) or self._is_included(folder, path):
+            return False
+        return not self._has_source(folder, path)
 
     def _is_custom_page(self, path: Path) -> bool:
         """Return True if the file is a notebook only because its book reads files of its kind with jupytext."""
@@ -95,6 +100,16 @@ class LectureCollection:
     def _is_no_page(self, folder: str, path: Path) -> bool:
         book = self._book(folder)
         return book is not None and bool(book.why_excluded(path))
+
+    def _is_included(self, folder: str, path: Path) -> bool:
+        """Return True if mystmd executes a file only as a part of the pages that include it."""
+        book = self._book(folder)
+        if book is None or book.engine is not BookEngine.MYSTMD or path.suffix.lower() != ".md" or has_header(path):
+            return False
+        key = os.fspath(book.folder)
+        if key not in self._included:
+            self._included[key] = find_included_pages(book.folder)
+        return path.resolve() in self._included[key]
 
     def _has_source(self, folder: str, path: Path) -> bool:
         """Return True if a file is another form of a text beside it that is collected."""

@@ -363,6 +363,11 @@ def test_line_ends_of_windows(tmp_path):
     assert (cell.source, cell.line) == ("a = 1\nb = 2", 13)
 
 
+def test_form_feed_is_no_line_end(tmp_path):
+    (cell,) = _read(page(tmp_path, "```{code-cell}\na = 1\n\x0c\nb = 2\n```\n")).cells
+    assert (cell.source, cell.line) == ("a = 1\n\x0c\nb = 2", 11)
+
+
 def test_path_with_special_characters(tmp_path):
     folder = tmp_path / "a[b]-c d"
     folder.mkdir()

@@ -7,6 +7,7 @@ from support.made_pages import page
 
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.book.configuration import find_book
+from pytest_lecturecheck.lecture.book.included_pages import find_included_pages
 from pytest_lecturecheck.lecture.reading import read_lecture
 
 
@@ -105,6 +106,16 @@ def test_mystmd_includes_no_file_from_outside(book, target):
     path = page(inner, f"```{{include}} {target}\n```\n")
     lecture = read_lecture(path, name="lecture.md", root=inner, book=find_book(inner, root=book))
     assert lecture.cells == ()
+
+
+def test_included_pages_of_a_book(book):
+    page(book, "```{include} part/one.md\n```\n\n:::{include} ./two.md\n:::\n\n`{include}` no.md\n")
+    (book / "part").mkdir()
+    (book / "part" / "one.md").write_text("```{include} ../three.md\n```\n", encoding="utf-8")
+    (book / "_build").mkdir()
+    (book / "_build" / "copy.md").write_text("```{include} ../four.md\n```\n", encoding="utf-8")
+    names = {path.relative_to(book.resolve()).as_posix() for path in find_included_pages(book)}
+    assert names == {"part/one.md", "two.md", "three.md"}
 
 
 def test_partly_included_file_is_a_finding(book):

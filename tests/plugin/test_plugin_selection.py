@@ -142,6 +142,15 @@ def test_links_that_lead_nowhere_are_reported_once(pytester, lecture, options):
     assert "a link leads nowhere, so no lecture is collected there: 'a/part' (to '../away')" in result.stdout.str()
 
 
+@pytest.mark.parametrize(("book", "items"), [("myst.yml", []), ("_config.yml", ["part.md::lecture"])])
+def test_parts_of_other_pages_are_no_lectures_in_mystmd(pytester, book, items):
+    """mystmd executes such a file with the page that includes it; no other book executes it at all."""
+    pytester.path.joinpath(book).write_text("title: x\n", encoding="utf-8")
+    pytester.path.joinpath("part.md").write_text("```{code-cell}\n1\n```\n", encoding="utf-8")
+    pytester.path.joinpath("whole.md").write_text(f"{PAGE}```{{include}} part.md\n```\n", encoding="utf-8")
+    assert collected(pytester) == [*items, "whole.md::lecture"]
+
+
 def test_pages_that_a_book_reads_with_jupytext(pytester, lecture):
     lecture("book/a.ipynb")
     text = "sphinx:\n  config:\n    nb_custom_formats:\n      .md: [jupytext.reads, {fmt: md}]\n"

@@ -63,15 +63,22 @@ def is_myst_page(text: str) -> bool:
     These headers count, as in myst-nb and mystmd: ``file_format: mystnb``, jupytext's ``format_name: myst``, or a
     ``kernelspec``. A page in another jupytext format (``markdown``) is not MyST.
     """
-    front = split_front_matter(text)
-    if front is not None:
-        header = front[0]
-        format_name = _FORMAT_NAME.search(header)
-        if format_name is not None and format_name["name"] != "myst":
-            return False
-        if format_name is not None or _MYST_HEADER.search(header) or _KERNELSPEC.search(header):
-            return True
+    has_header = has_myst_header(text)
+    if has_header is not None:
+        return has_header
     return CODE_CELL in text and next(find_code_cells(text), None) is not None
+
+
+def has_myst_header(text: str) -> bool | None:
+    """Return True if a header makes a page a MyST notebook, False if it has another format, ``None`` if neither."""
+    front = split_front_matter(text)
+    if front is None:
+        return None
+    header = front[0]
+    format_name = _FORMAT_NAME.search(header)
+    if format_name is not None:
+        return format_name["name"] == "myst"
+    return True if _MYST_HEADER.search(header) or _KERNELSPEC.search(header) else None
 
 
 def looks_like_header(text: str) -> bool:
