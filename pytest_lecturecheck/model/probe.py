@@ -50,11 +50,13 @@ class CellReadings:
         start_footprint_bytes: footprint when the window opened, or ``None`` if it was not measured.
         mapped_file_bytes: resident pages of mapped files in the highest sample of the kernel process, or ``None``
             if that is not reported.
+        was_peak_reset: whether the cell itself reset the counter of its peak, whose value is then only a bound.
     """
 
     readings: Mapping[Metric, Reading]
     start_footprint_bytes: int | None = None
     mapped_file_bytes: int | None = None
+    was_peak_reset: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

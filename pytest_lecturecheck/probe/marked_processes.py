@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,7 @@ def find_mapped(
     shared_memory_root: Path = SHARED_MEMORY_ROOT,
 ) -> frozenset[str]:
     """
-    Return the segments of shared memory that a living process maps.
+    Return the segments of shared memory that a living process maps, or has open.
 
     Args:
         names: segments, as :func:`list_shared_memory` names them.
@@ -75,18 +76,27 @@ def find_mapped(
     """
     lines = {name: os.fsencode(f" {shared_memory_root.as_posix()}/{name}\n") for name in names}
     found: set[str] = set()
-    asked: Iterable[Path] = proc_root.glob("[0-9]*/maps")
+    asked: Iterable[Path] = proc_root.glob("[0-9]*")
     if pids is not None:
-        asked = [proc_root / str(pid) / "maps" for pid in pids]
-    for maps in asked:
+        asked = [proc_root / str(pid) for pid in pids]
+    for process in asked:
         if len(found) == len(lines):
             break
-        try:
-            text = maps.read_bytes()
-        except OSError:
-            continue
-        found.update(name for name, line in lines.items() if line in text)
+        with suppress(OSError):
+            text = (process / "maps").read_bytes()
+            found.update(name for name, line in lines.items() if line in text)
+        found.update(_opened(process, names, f"{shared_memory_root.as_posix()}/"))
     return frozenset(found)
+
+
+def _opened(process: Path, names: AbstractSet[str], root: str) -> Iterator[str]:
+    """Yield the segments that a process has open: one that was created and not mapped yet, or not any more."""
+    with suppress(OSError):
+        for link in (process / "fd").iterdir():
+            with suppress(OSError):
+                target = os.fspath(link.readlink())
+                if target.startswith(root) and target[len(root) :] in names:
+                    yield target[len(root) :]
 
 
 def remove_shared_memory(name: str, shared_memory_root: Path = SHARED_MEMORY_ROOT) -> bool:

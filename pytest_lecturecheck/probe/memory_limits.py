@@ -80,6 +80,44 @@ def _cpu_quotas(folder: Path) -> Iterator[float]:
         yield quota / period
 
 
+def read_group_peak(root: Path, pid: int, *, has_swap: bool) -> int | None:
+    """
+    Read the most that a process's own memory group ever held, swap included.
+
+    cgroup v2 ``memory.peak`` (Linux 5.19) and ``memory.swap.peak`` (6.5), v1 ``memory.memsw.max_usage_in_bytes``. All
+    count page cache as well, so the value is an upper bound.
+
+    Args:
+        root: the folder that holds ``proc`` and ``sys``.
+        pid: the process.
+        has_swap: whether the machine has swap space; without it, counters of memory alone are enough.
+
+    Returns:
+        ``None`` if the process is in the same group as this one, or the group has no such counters.
+    """
+    mounts = root / "sys" / "fs" / "cgroup"
+    own, other = (read_text(root / "proc" / name / "cgroup") or "" for name in ("self", str(pid)))
+    for line in other.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if line in own.splitlines() or ".." in PurePosixPath(path).parts:
+            continue
+        if "memory" in controllers.split(","):
+            folder = mounts / controllers / path.lstrip("/")
+            names = ["memory.memsw.max_usage_in_bytes" if has_swap else "memory.max_usage_in_bytes"]
+        elif not controllers:
+            folder = mounts / path.lstrip("/")
+            names = ["memory.peak", "memory.swap.peak"] if has_swap else ["memory.peak"]
+        else:
+            continue
+        peaks = [read_number(folder / name) for name in names]
+        known = [peak for peak in peaks if peak is not None]
+        if len(known) == len(peaks):
+            # The two peaks of version 2 need not be of one moment: their sum is still an upper bound.
+            return sum(known)
+    return None
+
+
 def group_folders(root: Path, *, controller: str) -> Iterator[Path]:
     """Yield the folders of this process's groups for ``controller``, from the innermost to the mount itself."""
     mounts = root / "sys" / "fs" / "cgroup"

@@ -95,6 +95,8 @@ class Counters:
         child_faults_count: minor faults of reaped children (``cminflt``); every reaped child raises it.
         major_faults_count: major faults, reaped children included (``majflt + cmajflt``).
         cpu_ticks: user and system time, reaped children included, in clock ticks.
+        reaped_major_faults_count: major faults of reaped children alone (``cmajflt``).
+        reaped_cpu_ticks: user and system time of reaped children alone, in clock ticks.
         start_ticks: start of the process after boot, in clock ticks; with the process id it identifies a process.
     """
 
@@ -104,6 +106,8 @@ class Counters:
     major_faults_count: int
     cpu_ticks: int
     start_ticks: int
+    reaped_major_faults_count: int = 0
+    reaped_cpu_ticks: int = 0
 
 
 def parse_stat(text: bytes) -> Counters | None:
@@ -118,6 +122,8 @@ def parse_stat(text: bytes) -> Counters | None:
             major_faults_count=int(fields[9]) + int(fields[10]),
             cpu_ticks=int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14]),
             start_ticks=int(fields[19]),
+            reaped_major_faults_count=int(fields[10]),
+            reaped_cpu_ticks=int(fields[13]) + int(fields[14]),
         )
     except (IndexError, ValueError):
         return None

@@ -3,6 +3,7 @@ import subprocess
 import sys
 import uuid
 from multiprocessing import shared_memory
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,15 @@ def test_a_real_segment():
         assert find_mapped({segment.name}) == frozenset()
         segment.unlink()
     assert segment.name not in list_shared_memory()
+
+
+@on_linux
+def test_a_segment_that_is_only_open_has_an_owner():
+    """A segment that a lecture has created and not mapped is still the lecture's."""
+    path = Path("/dev/shm") / f"lc-test-{os.getpid()}"
+    with path.open("xb"):
+        try:
+            assert find_mapped({path.name}, [os.getpid()]) == {path.name}
+        finally:
+            path.unlink()
+    assert find_mapped({path.name}, [os.getpid()]) == frozenset()

@@ -58,7 +58,7 @@ class FakeProcesses:
     def facts(self, pid):
         return self.known.get(pid, UNKNOWN)
 
-    def find_own(self, pids, *, kernel_pid, token):
+    def find_own(self, pids, *, kernel_pid, token, supervisor_pid=None):  # noqa: ARG002 - no orphans here
         return {pid for pid in pids if pid == kernel_pid or self.facts(pid).token == token}
 
 

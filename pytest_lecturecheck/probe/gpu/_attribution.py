@@ -21,9 +21,14 @@ from pytest_lecturecheck.units import MIB
 PID_NAMESPACE: Final = "PID namespace"
 _NO_BYTES: Final = "no bytes for each process: N/A"
 _NOT_LISTED: Final = "held by no listed process"
+_MORE_THAN_LISTED: Final = "more is in use than processes are listed with, as with managed memory"
 SAMPLED_SOURCE: Final = "NVML, the run's processes"
 UNLISTED_BYTES: Final = 32 * MIB
 """Memory that drivers use without listing it. The context alone of a process that computes needs more."""
+_MANAGED_BYTES: Final = 256 * MIB
+"""Unlisted memory beside listed processes that counts as the run's. Driver overhead for each context is less."""
+_MANAGED_SHARE: Final = 0.05
+"""The same, as a share of what is listed."""
 _LINGERING_COUNT: Final = 15
 """Readings over which memory must stay unlisted: an ending process leaves the list before its memory is freed."""
 
@@ -133,7 +138,7 @@ class Attribution:
         upper_bytes = max(known_bytes, self._rise(reading, held.keys()))
         self._unlisted.append(upper_bytes - known_bytes)
         doubt = self._doubt(reading, list(held.values()))
-        if doubt == _NOT_LISTED:
+        if doubt in {_NOT_LISTED, _MORE_THAN_LISTED}:
             upper_bytes = known_bytes + min(self._unlisted)
         others: list[int | None] = [
             process.used_bytes for process in reading.processes or () if process.pid not in held
@@ -170,14 +175,18 @@ class Attribution:
         if None in used:
             return self._no_bytes_reason
         if any(used):
-            return ""
+            # CUDA's managed memory is in use on the card, but not listed for the process that has allocated it.
+            least_bytes = max(_MANAGED_BYTES, round(_MANAGED_SHARE * sum(item or 0 for item in used)))
+            return _MORE_THAN_LISTED if self._stays_unlisted(least_bytes) else ""
         if not self.is_namespace_known:
             return PID_NAMESPACE
         if used and self._unlisted[-1] > UNLISTED_BYTES:
             # Some drivers list a container's processes with 0 bytes.
             return PID_NAMESPACE
-        stays = len(self._unlisted) == _LINGERING_COUNT and min(self._unlisted) > UNLISTED_BYTES
-        return _NOT_LISTED if stays else ""
+        return _NOT_LISTED if self._stays_unlisted(UNLISTED_BYTES) else ""
+
+    def _stays_unlisted(self, least_bytes: int) -> bool:
+        return len(self._unlisted) == _LINGERING_COUNT and min(self._unlisted) > least_bytes
 
     def _doubts(self, peak: DevicePeak) -> dict[str, int]:
         # Once the run's processes were listed with bytes, their earlier absence meant that they held none.

@@ -36,6 +36,8 @@ _TEXTS: Final = {
 _LASTING: Final = frozenset({1, 4, 8, 9, 12, _TOO_OLD, 15, 16, 18})
 # A newer function may be missing from an older library (13), or not supported by an older driver (3, 25).
 _NOT_OFFERED: Final = frozenset({_NOT_SUPPORTED, _TOO_OLD, 25})
+_MOST_BYTES: Final = 2**60
+"""No card has an exbibyte. NVML marks values that are not available by 2**64 - 1, 2**64 - 2 and the like."""
 _NO_SLICE: Final = Failure(reason="the card is divided (MIG), and none of its slices can be read")
 
 
@@ -148,9 +150,21 @@ def _read_memory(nvml: _Library, handle: Any) -> tuple[int, int] | Failure:
     memory = nvml.call_newest(*newer, ("nvmlDeviceGetMemoryInfo", handle))
     if isinstance(memory, Failure):
         return memory
-    used, total = int(memory.used), int(memory.total)
-    # NVML fills a value that is not available with ones.
-    return Failure(reason=_TEXTS[_NOT_SUPPORTED], is_lasting=False) if used > total else (used, total)
+    used, total = _size(memory.used), _size(memory.total)
+    if used is None or total is None or used > total:
+        return Failure(reason=_TEXTS[_NOT_SUPPORTED], is_lasting=False)
+    return used, total
+
+
+def _size(value: Any, most_bytes: int = _MOST_BYTES) -> int | None:
+    """Return a size, or ``None`` for a value that NVML marks as not available (nearly all ones, or negative)."""
+    return int(value) if isinstance(value, int) and 0 <= value <= most_bytes else None
+
+
+def _utilisation(rates: Any) -> float | None:
+    """Return the share of time in which a kernel ran, or ``None`` where that is not available."""
+    percent = _size(getattr(rates, "gpu", None), 2**16)
+    return None if percent is None else min(1.0, percent / 100)
 
 
 class NvmlCards:
@@ -176,17 +190,17 @@ class NvmlCards:
         memory = _read_memory(self._nvml, item.handle)
         if isinstance(memory, Failure):
             return memory
-        processes = self._processes(item.handle)
+        processes = self._processes(item.handle, total_bytes=memory[1])
         rates = self._nvml.call("nvmlDeviceGetUtilizationRates", item.handle)
         return CardReading(
             seconds=seconds,
             used_bytes=memory[0],
             processes=None if isinstance(processes, Failure) else processes,
             no_list_reason=processes.reason if isinstance(processes, Failure) else "",
-            utilisation_fraction=None if isinstance(rates, Failure) else min(1.0, rates.gpu / 100),
+            utilisation_fraction=None if isinstance(rates, Failure) else _utilisation(rates),
         )
 
-    def _processes(self, handle: Any) -> tuple[ProcessUse, ...] | Failure:
+    def _processes(self, handle: Any, *, total_bytes: int) -> tuple[ProcessUse, ...] | Failure:
         """Return the processes of the card, each once: a process that computes and draws is in both lists of NVML."""
         found: dict[int, int | None] = {}
         for kind in ("Compute", "Graphics"):
@@ -198,9 +212,10 @@ class NvmlCards:
                     continue
                 return listed
             for process in listed:
-                used = process.usedGpuMemory
+                # No process can hold more than its card.
+                used = _size(process.usedGpuMemory, total_bytes)
                 before = found.get(process.pid)
-                found[process.pid] = before if used is None else max(int(used), before or 0)
+                found[process.pid] = before if used is None else max(used, before or 0)
         return tuple(ProcessUse(pid=pid, used_bytes=used) for pid, used in sorted(found.items()))
 
     def close(self) -> None:

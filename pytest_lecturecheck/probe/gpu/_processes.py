@@ -69,7 +69,9 @@ class Processes(Protocol):
     def facts(self, pid: int) -> ProcessFacts:
         """Return what is known about ``pid``, also after it has ended."""
 
-    def find_own(self, pids: Iterable[int], *, kernel_pid: int, token: str) -> AbstractSet[int]:
+    def find_own(
+        self, pids: Iterable[int], *, kernel_pid: int, token: str, supervisor_pid: int | None = None
+    ) -> AbstractSet[int]:
         """Return those of ``pids`` that belong to the run of the kernel ``kernel_pid``."""
 
 
@@ -90,7 +92,14 @@ class BareProcesses:
         """Return :data:`UNKNOWN`."""
         return UNKNOWN
 
-    def find_own(self, pids: Iterable[int], *, kernel_pid: int, token: str) -> AbstractSet[int]:  # noqa: ARG002 - as above
+    def find_own(
+        self,
+        pids: Iterable[int],
+        *,
+        kernel_pid: int,
+        token: str,  # noqa: ARG002 - as above
+        supervisor_pid: int | None = None,  # noqa: ARG002 - as above
+    ) -> AbstractSet[int]:
         """Return those of ``pids`` that are in the kernel's tree."""
         asked = frozenset(pids)
         return asked & self._find_tree(kernel_pid) if asked else asked
@@ -128,26 +137,33 @@ class ProcProcesses:
         self._remember(pid, found)
         return found
 
-    def find_own(self, pids: Iterable[int], *, kernel_pid: int, token: str) -> AbstractSet[int]:
-        """Find the run's processes by token, then by tree, then by ids of inner namespaces."""
+    def find_own(
+        self, pids: Iterable[int], *, kernel_pid: int, token: str, supervisor_pid: int | None = None
+    ) -> AbstractSet[int]:
+        """
+        Find the run's processes by token, then by tree, then by ids of inner namespaces.
+
+        An orphan is below the supervisor, not below the kernel.
+        """
         asked = frozenset(pids)
-        own = {pid for pid in asked if self._is_own(pid, kernel_pid, token)}
+        roots = {kernel_pid} if supervisor_pid is None else {kernel_pid, supervisor_pid}
+        own = {pid for pid in asked if self._is_own(pid, kernel_pid, token, roots)}
         rest = asked - own
         if rest:
             inner = self._namespace_pids(kernel_pid)
             own |= {pid for pid in rest if pid in inner and not self.facts(pid).is_there}
         return own
 
-    def _is_own(self, pid: int, kernel_pid: int, token: str) -> bool:
+    def _is_own(self, pid: int, kernel_pid: int, token: str, roots: AbstractSet[int]) -> bool:
         facts = self.facts(pid)
         if facts.token:
             return facts.token == token
         # If the process with the kernel's id has no token, this /proc is that of another namespace.
-        return self.facts(kernel_pid).token == token and self._is_below(pid, kernel_pid)
+        return self.facts(kernel_pid).token == token and self._is_below(pid, roots)
 
-    def _is_below(self, pid: int, kernel_pid: int) -> bool:
+    def _is_below(self, pid: int, roots: AbstractSet[int]) -> bool:
         for _ in range(_DEEPEST_TREE):
-            if pid == kernel_pid:
+            if pid in roots:
                 return True
             stat = self._stat(pid)
             if stat is None or stat.parent <= 1:

@@ -26,11 +26,12 @@ class Track:
         runs: the runs of this process.
         kernel_pid: process id of the kernel.
         token: the run's token.
+        supervisor_pid: parent of the kernel that adopts its orphans, or ``None``.
         start_seconds: when the run began, on the clock of the readings.
         no_bytes_reason: text for processes that are listed without their bytes.
     """
 
-    def __init__(  # noqa: PLR0913 - five values describe the run
+    def __init__(  # noqa: PLR0913 - six values describe the run
         self,
         device: Device,
         processes: Processes,
@@ -38,6 +39,7 @@ class Track:
         *,
         kernel_pid: int,
         token: str,
+        supervisor_pid: int | None = None,
         start_seconds: float,
         no_bytes_reason: str,
     ) -> None:
@@ -46,6 +48,7 @@ class Track:
         self._processes = processes
         self._kernel_pid = kernel_pid
         self._token = token
+        self._supervisor_pid = supervisor_pid
         self._start_seconds = start_seconds
         self._no_bytes_reason = no_bytes_reason
         self._holders = Holders(processes.facts, runs, token=token, start_seconds=start_seconds)
@@ -87,7 +90,10 @@ class Track:
             self._attribution = self._begin(reading)
         listed = reading.processes or ()
         ours = self._processes.find_own(
-            [process.pid for process in listed], kernel_pid=self._kernel_pid, token=self._token
+            [process.pid for process in listed],
+            kernel_pid=self._kernel_pid,
+            token=self._token,
+            supervisor_pid=self._supervisor_pid,
         )
         self._share = self._attribution.add(reading, ours)
         self._window.add(self._share)

@@ -107,13 +107,14 @@ class GpuMonitor:
             if token in self._ended:
                 self._ended[token] = replace(self._ended[token], was_killed=True)
 
-    def open_probe(self, pid: int, token: str) -> DeviceProbe | None:
+    def open_probe(self, pid: int, token: str, *, supervisor_pid: int | None = None) -> DeviceProbe | None:
         """
         Open a probe for a kernel that has just started, and read the cards once.
 
         Args:
             pid: process id of the kernel.
             token: value of ``LECTURECHECK_RUN`` in its environment.
+            supervisor_pid: parent of the kernel that adopts its orphans, or ``None``.
 
         Returns:
             The probe, or ``None`` where there is no GPU, or none that this kernel may use. For a GPU that cannot be
@@ -127,7 +128,8 @@ class GpuMonitor:
             positions = visible_positions(self.devices, self._kernel_environ(pid, token))
             if not positions:
                 return None
-            probe = RunProbe(self, kernel_pid=pid, token=token, tracks=self._tracks(positions, pid, token))
+            tracks = self._tracks(positions, pid, token, supervisor_pid)
+            probe = RunProbe(self, kernel_pid=pid, token=token, tracks=tracks)
             self._probes.append(probe)
         self._ticker.start()
         self._ticker.look(_LOOK_SECONDS)
@@ -138,7 +140,7 @@ class GpuMonitor:
         facts = self._processes.facts(pid)
         return facts.environ if facts.token == token and token else self._environ
 
-    def _tracks(self, positions: Sequence[int], pid: int, token: str) -> dict[int, Track]:
+    def _tracks(self, positions: Sequence[int], pid: int, token: str, supervisor_pid: int | None) -> dict[int, Track]:
         now = self._clock()
         no_bytes = "no bytes for each process: WDDM" if sys.platform == "win32" else "no bytes for each process: N/A"
         return {
@@ -148,6 +150,7 @@ class GpuMonitor:
                 self,
                 kernel_pid=pid,
                 token=token,
+                supervisor_pid=supervisor_pid,
                 start_seconds=now,
                 no_bytes_reason=no_bytes,
             )

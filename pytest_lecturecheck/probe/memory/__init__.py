@@ -32,9 +32,10 @@ def open_memory_probe(
         pid: process id of the kernel.
         interval_seconds: time between two samples; longer on a busy tree, so that sampling takes under 1 % of a core.
         run_token: value of ``LECTURECHECK_RUN`` in the kernel's environment; it finds processes that left the tree
-            (daemons). Without it they are not counted.
-        supervisor_pid: the kernel's parent, if it adopts the orphans of the run (Linux); ``run_token`` is then not
-            needed.
+            (daemons). Without it, and without a supervisor, they are not counted.
+        supervisor_pid: parent of the kernel that adopts every orphan of its tree (Linux, a subreaper with this one
+            child); ``None`` without one. All that is below it is measured, whatever environment or name it has; it
+            is not measured itself.
         read_group: returns the bytes that the run's own memory group holds (Linux), or ``None`` where it has none.
     """
     if sys.platform == "linux":

@@ -122,6 +122,7 @@ class CellWindows(abc.ABC, Generic[AnyWindow, AnyLecture]):
                 readings=readings,
                 start_footprint_bytes=start.footprint_bytes,
                 mapped_file_bytes=self._mapped_file_bytes(window),
+                was_peak_reset=self._was_peak_reset(window),
             )
 
     def close(self) -> Mapping[Metric, Reading]:
@@ -177,6 +178,10 @@ class CellWindows(abc.ABC, Generic[AnyWindow, AnyLecture]):
     def _mapped_file_bytes(self, window: AnyWindow) -> int | None:  # noqa: ARG002 - for those that know it
         """Return the resident pages of mapped files at the highest sample, or ``None`` where that is not known."""
         return None
+
+    def _was_peak_reset(self, window: AnyWindow) -> bool:  # noqa: ARG002 - for those that can notice it
+        """Return True if somebody else has reset the counter of the peak within the window."""
+        return False
 
     def _prepare_first_cell(self) -> None:
         """Do what the first cell needs; the kernel is ready now."""

@@ -18,17 +18,31 @@ class HighWatermark:
         is_reset: whether the counter was reset when the window opened.
         bytes: highest value read since, or ``None`` before the first.
         sampled_bytes: highest single sample of the quantity itself, or ``None`` before the first.
+        read_bytes: highest value that was really read from the counter, or ``None`` before the first.
+        drop_bytes: by how much the counter fell below an earlier value: then somebody else has reset it.
     """
 
     at_start_bytes: int | None = None
     is_reset: bool = False
     bytes: int | None = None
     sampled_bytes: int | None = None
+    read_bytes: int | None = None
+    drop_bytes: int = 0
 
-    def note(self, size_bytes: int | None, mark_bytes: int | None) -> None:
-        """Add one sample of the quantity and one reading of the counter."""
+    def note(self, size_bytes: int | None, mark_bytes: int | None, *, is_read: bool = True) -> None:
+        """
+        Add one sample of the quantity and one reading of the counter.
+
+        Args:
+            size_bytes: the quantity.
+            mark_bytes: the counter.
+            is_read: whether the counter was read, not assumed to have this value after a reset.
+        """
         self.sampled_bytes = highest(self.sampled_bytes, size_bytes)
         self.bytes = highest(self.bytes, mark_bytes)
+        if is_read and mark_bytes is not None:
+            self.drop_bytes = max(self.drop_bytes, (self.read_bytes or 0) - mark_bytes)
+            self.read_bytes = highest(self.read_bytes, mark_bytes)
 
     @property
     def is_own(self) -> bool:

@@ -19,6 +19,7 @@ from pytest_lecturecheck.model.probe import Probe, Snapshot
 from pytest_lecturecheck.probe.marked_processes import PROC_ROOT, MarkedProcesses
 from pytest_lecturecheck.probe.memory._cell_windows import CellWindows, WindowStart
 from pytest_lecturecheck.probe.memory._high_watermark import HighWatermark
+from pytest_lecturecheck.probe.memory._linux_usage import LINUX_USAGE, UsageReader
 from pytest_lecturecheck.probe.memory._linux_window import (
     Instrument,
     LinuxLecture,
@@ -28,12 +29,13 @@ from pytest_lecturecheck.probe.memory._linux_window import (
     swap_reading,
 )
 from pytest_lecturecheck.probe.memory._memory_sampler import SHARED_SAMPLER, MemorySampler
-from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatFile, StatusFile, read_once
+from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatusFile, read_once
 from pytest_lecturecheck.probe.memory._rate_limit import RateLimiter
 from pytest_lecturecheck.probe.memory._source import GONE
-from pytest_lecturecheck.probe.memory._tree import AdoptedProcesses, ProcessTree, read_proportional_sizes
-from pytest_lecturecheck.probe.memory._usage import USAGE_METRICS, Usage, UsageSource, usage_readings
-from pytest_lecturecheck.probe.procfs import Status, parse_sizes, parse_stat, parse_written_bytes
+from pytest_lecturecheck.probe.memory._tree import ProcessTree, read_proportional_sizes
+from pytest_lecturecheck.probe.memory._usage import USAGE_METRICS, Usage, usage_readings
+from pytest_lecturecheck.probe.memory_limits import read_group_peak
+from pytest_lecturecheck.probe.procfs import Status, parse_sizes
 
 _RESET_HIGH_WATERMARK: Final = b"5"
 _USAGE_FRESH_SECONDS: Final = 0.005
@@ -73,15 +75,14 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         pid: process id of the kernel.
         interval_seconds: time between two samples.
         run_token: value of the run's mark in the kernel's environment, or ``None``.
-        supervisor_pid: the kernel's parent, if it is the subreaper of the run: orphans are then found there, and not by
-            the mark, which they can remove.
+        supervisor_pid: parent of the kernel that adopts the orphans of its tree, or ``None``.
         read_group: returns the anonymous, shared and swapped pages of the run's own memory group in bytes, shared ones
             once; ``None`` where it has no group, and then proportional sizes are read instead.
         proc_root: ``/proc``, or a recorded tree.
         sampler: calls :meth:`sample`.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword but for the process
+    def __init__(  # noqa: PLR0913 - keyword-only, most of them for tests
         self,
         pid: int,
         *,
@@ -98,14 +99,13 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         root = os.fspath(proc_root)
         self._pid, self._root = pid, root
         self._status_file = StatusFile(f"{root}/{pid}/status")
-        self._stat_file = StatFile(f"{root}/{pid}/stat")
-        self._io_file = KeptFile(f"{root}/{pid}/io")
+        self._usage_reader = UsageReader(pid, root, supervisor_pid=supervisor_pid)
         self._reset_file = KeptFile(f"{root}/{pid}/clear_refs", writable=True)
-        self._tree = ProcessTree(pid, root)
+        self._tree = ProcessTree(pid, root, supervisor_pid=supervisor_pid)
         self._read_group = read_group
         self._group_bytes: int | None = None
-        self._strays = _find_strays(pid, run_token, supervisor_pid, proc_root)
-        self._stray_scan_at = float("-inf")
+        self._marked = MarkedProcesses(run_token, proc_root) if run_token is not None else None
+        self._mark_scan_at = float("-inf")
         self._sample_count = 0
         self._tolerance_bytes = counter_lag_bytes(os.cpu_count() or 1)
         self._has_swap = bool(
@@ -144,13 +144,13 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
 
     def sample(self, interval_seconds: float) -> bool:
         """Take one cheap sample, and return True if proportional sizes are worth reading."""
-        strays = self._scan_strays_when_due()
+        marked = self._scan_marked_when_due()
         with self._lock:
             if self._result is not None:
                 return False
             self._longest_interval_seconds = max(self._longest_interval_seconds, interval_seconds)
-            if strays is not None:
-                self._tree.set_strays(strays)
+            if marked is not None:
+                self._tree.set_strays(marked)
             self._read_memory()
             if self._sample_count % _OWN_USAGE_EVERY == 0:
                 self._read_own_usage()
@@ -191,14 +191,17 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         if is_known:
             return
         self._noted = self._window
-        self._note_memory(status, status.high_watermark_bytes)
+        self._note_memory(status)
 
-    def _note_memory(self, status: Status, mark_bytes: int) -> None:
+    def _note_memory(self, status: Status, reset_mark_bytes: int | None = None) -> None:
+        """Add a status to the window; ``reset_mark_bytes`` replaces a mark that was read before it was reset."""
+        is_read = reset_mark_bytes is None
         self._window.note_memory(
             rss_bytes=status.rss_bytes,
-            mark_bytes=mark_bytes,
+            mark_bytes=status.high_watermark_bytes if reset_mark_bytes is None else reset_mark_bytes,
             swap_bytes=status.swap_bytes,
             file_bytes=status.file_bytes,
+            is_mark_read=is_read,
         )
 
     def _add_to_timeline(self) -> None:
@@ -234,44 +237,23 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
             self._group_bytes = held_bytes + self._status.file_bytes
             self._window.note_group(self._group_bytes)
 
-    def _read_own_usage(self) -> None:
-        """Read the kernel's own counters, so that something is known when it dies."""
-        counters = self._stat_file.read_counters()
-        if counters is None:
-            return
-        if self._start.usage is not None and counters.child_faults_count > self._start.usage.child_faults_count:
-            # A child that lived between two samples leaves its page faults in the counters of its parent.
+    def _read_own_usage(self) -> bool:
+        """Read the kernel's own counters, so that something is known if it dies; return False if it has ended."""
+        usage = self._usage_reader.read_own()
+        if usage is None:
+            return False
+        if self._start.usage is not None and usage.child_faults_count > self._start.usage.child_faults_count:
+            # A child that lived between two samples leaves its page faults in the counters of who reaped it.
             self._window.had_children = True
-        self._usage = Usage(
-            cpu_ticks=counters.cpu_ticks,
-            major_faults_count=counters.major_faults_count,
-            written_bytes=self._usage.written_bytes if self._usage is not None else None,
-            child_faults_count=counters.child_faults_count,
-        )
+        self._usage = usage
         self._usage_at = float("-inf")
+        return True
 
     def _read_usage(self) -> None:
         """Read the counters of the whole tree."""
-        self._read_own_usage()
-        own = self._usage
-        if own is None:
-            return
-        text = self._io_file.read()
-        written = parse_written_bytes(text) if text is not None else None
-        ticks, faults = own.cpu_ticks or 0, own.major_faults_count or 0
-        for pid in self._tree.members:
-            counters = parse_stat(read_once(f"{self._root}/{pid}/stat") or b"")
-            ticks += counters.cpu_ticks if counters is not None else 0
-            faults += counters.major_faults_count if counters is not None else 0
-            if written is not None:
-                written += parse_written_bytes(read_once(f"{self._root}/{pid}/io") or b"") or 0
-        self._usage = Usage(
-            cpu_ticks=ticks,
-            major_faults_count=faults,
-            written_bytes=written,
-            child_faults_count=own.child_faults_count,
-        )
-        self._usage_at = self._clock()
+        if self._read_own_usage() and self._usage is not None:
+            self._usage = self._usage_reader.read_tree(self._usage, self._tree.members)
+            self._usage_at = self._clock()
 
     def _open_window(self, *, is_cell: bool) -> None:
         """Open a window with what was read when the last one was closed."""
@@ -284,21 +266,33 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
             at=self._clock(), usage=self._usage, footprint_bytes=self._footprint_bytes() if was_alive else None
         )
         if status is not None and was_alive:
-            mark_bytes = status.rss_bytes if is_reset else status.high_watermark_bytes
-            resident.at_start_bytes = mark_bytes
-            self._note_memory(status, mark_bytes)
+            resident.at_start_bytes = status.rss_bytes if is_reset else status.high_watermark_bytes
+            self._note_memory(status, status.rss_bytes if is_reset else None)
 
     def _finish_window(self, *, complete: bool) -> None:
         self._read_memory()
         if complete or self._clock() - self._usage_at > _USAGE_FRESH_SECONDS:
             self._read_tree(complete=True)
             self._read_usage()
-            if self._window.had_children and self._strays is not None:
+            if self._window.had_children and self._marked is not None and not self._tree.is_supervised:
                 # Processes that left the tree are found by their mark. Without children nobody can have left.
-                self._tree.set_strays(self._strays.scan())
+                self._tree.set_strays(self._marked.scan())
                 self._read_tree(complete=True)
                 self._read_usage()
+        if self._window.lost_mark(self._instrument()):
+            self._window.ceiling_bytes = self._ceiling_bytes()
         self._add_to_timeline()
+
+    def _ceiling_bytes(self) -> int | None:
+        """Return an upper bound of the footprint that a lecture's reset of ``VmHWM`` does not change, or ``None``."""
+        peak_bytes = read_group_peak(Path(self._root).parent, self._pid, has_swap=self._has_swap)
+        if peak_bytes is None or self._status is None:
+            return None
+        # Pages of libraries may be charged to the group of another process that mapped them first.
+        return peak_bytes + self._status.file_bytes
+
+    def _was_peak_reset(self, window: LinuxWindow) -> bool:
+        return window.lost_mark(self._instrument())
 
     def _mapped_file_bytes(self, window: LinuxWindow) -> int | None:
         return window.file_bytes
@@ -314,17 +308,14 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
 
     def _cell_usage(self, window: LinuxWindow, before: Usage | None) -> dict[Metric, Reading]:
         exact = USAGE_METRICS if window.is_complete else ()
-        return usage_readings(before, self._usage, _USAGE_SOURCE, exact=exact, reason=GONE)
+        return usage_readings(before, self._usage, LINUX_USAGE, exact=exact, reason=GONE)
 
     def _lecture_memory(self) -> dict[Metric, Reading]:
         return {**self._lecture.readings(self._instrument()), Metric.PEAK_COMPRESSED: _NO_COMPRESSED}
 
     def _release(self) -> None:
-        for file in (self._status_file, self._stat_file, self._io_file, self._reset_file):
+        for file in (self._status_file, self._reset_file, self._usage_reader, self._tree):
             file.close()
-        self._tree.close()
-        if isinstance(self._strays, AdoptedProcesses):
-            self._strays.close()
 
     def _instrument(self) -> Instrument:
         return Instrument(
@@ -354,40 +345,16 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         bound_bytes = self._own_bytes() + self._members_bytes
         return bound_bytes > self._window.floor_bytes and self._rate_limiter.allows(self._clock())
 
-    def _scan_strays_when_due(self) -> list[int] | None:
+    def _scan_marked_when_due(self) -> list[int] | None:
         started_at = self._clock()
-        if self._strays is None or started_at < self._stray_scan_at:
+        if self._marked is None or self._tree.is_supervised or started_at < self._mark_scan_at:
             return None
-        strays = self._strays.scan()
-        if isinstance(self._strays, MarkedProcesses):
-            ended_at = self._clock()
-            self._stray_scan_at = ended_at + max(_MARK_SCAN_SECONDS, (ended_at - started_at) / _MARK_SCAN_SHARE)
-        return strays
-
-
-def _find_strays(
-    pid: int, run_token: str | None, supervisor_pid: int | None, proc_root: Path
-) -> AdoptedProcesses | MarkedProcesses | None:
-    if supervisor_pid is not None:
-        adopted = AdoptedProcesses(supervisor_pid, pid, os.fspath(proc_root))
-        if adopted.is_readable:
-            return adopted
-    return MarkedProcesses(run_token, proc_root) if run_token is not None else None
+        marked = self._marked.scan()
+        ended_at = self._clock()
+        self._mark_scan_at = ended_at + max(_MARK_SCAN_SECONDS, (ended_at - started_at) / _MARK_SCAN_SHARE)
+        return marked
 
 
 def counter_lag_bytes(cpu_count: int, page_bytes: int = mmap.PAGESIZE) -> int:
     """Return how far the counter of resident pages may lag: each CPU withholds up to ``max(32, 2 x CPUs)`` pages."""
     return cpu_count * max(32, 2 * cpu_count) * page_bytes
-
-
-def _ticks_per_second() -> int:
-    return os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-
-
-_USAGE_SOURCE: Final = UsageSource(
-    sources={Metric.CPU: "/proc/PID/stat", Metric.MAJOR_FAULTS: "/proc/PID/stat", Metric.DISK_WRITTEN: "/proc/PID/io"},
-    missing={Metric.DISK_WRITTEN: "/proc/PID/io cannot be read"},
-    ticks_per_second=_ticks_per_second(),
-    # User and system time are each truncated to whole ticks.
-    cpu_tolerance_seconds=2 / _ticks_per_second(),
-)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
-from pytest_lecturecheck.probe.memory._high_watermark import HighWatermark
+from pytest_lecturecheck.probe.memory._high_watermark import HighWatermark, highest
 from pytest_lecturecheck.probe.memory._source import GONE
 from pytest_lecturecheck.units import format_size
 
@@ -50,6 +50,7 @@ class LinuxWindow:
         pss_swap_bytes: most that the whole tree had in swap in one sample.
         pss_process_count: processes in the sample of ``pss_bytes``.
         group_bytes: highest footprint of the run's memory group in one sample, or ``None`` without any.
+        ceiling_bytes: upper bound of the footprint if the watermark was reset by somebody else, or ``None``: not known.
     """
 
     resident: HighWatermark = field(default_factory=lambda: HighWatermark(at_start_bytes=0, is_reset=True))
@@ -63,16 +64,34 @@ class LinuxWindow:
     pss_swap_bytes: int = 0
     pss_process_count: int = 0
     group_bytes: int | None = None
+    ceiling_bytes: int | None = None
+
+    def lost_mark(self, instrument: Instrument) -> bool:
+        """
+        Return True if the watermark fell, which means that the lecture has reset it.
+
+        Every process may write to its own ``clear_refs``. Two readings may differ by twice the lag of the counter,
+        because ``VmHWM`` is partly computed when it is read.
+        """
+        return self.resident.drop_bytes > 2 * instrument.tolerance_bytes
 
     def note_group(self, group_bytes: int) -> None:
         """Add one sample of the run's memory group."""
         self.group_bytes = max(self.group_bytes or 0, group_bytes)
 
-    def note_memory(self, *, rss_bytes: int, mark_bytes: int, swap_bytes: int, file_bytes: int | None = None) -> None:
-        """Add one sample of the kernel process."""
+    def note_memory(
+        self,
+        *,
+        rss_bytes: int,
+        mark_bytes: int,
+        swap_bytes: int,
+        file_bytes: int | None = None,
+        is_mark_read: bool = True,
+    ) -> None:
+        """Add one sample of the kernel process; ``is_mark_read`` is False for a watermark that was just reset."""
         if rss_bytes + swap_bytes > (self.sampled_bytes or 0):
             self.file_bytes = file_bytes
-        self.resident.note(rss_bytes, mark_bytes)
+        self.resident.note(rss_bytes, mark_bytes, is_read=is_mark_read)
         self.swap_bytes = max(self.swap_bytes, swap_bytes)
         self.sampled_bytes = max(self.sampled_bytes or 0, rss_bytes + swap_bytes)
 
@@ -103,6 +122,7 @@ class LinuxWindow:
         return max(self.low_bytes, self.child_bytes, self.pss_bytes or 0, self.group_bytes or 0)
 
 
+_LOST: Final = "VmHWM and VmRSS as sampled, because the lecture reset VmHWM"
 _NO_SWAP: Final = Measurement(metric=Metric.PEAK_SWAP, value=0, method=Method.EXACT, source="the machine has no swap")
 
 
@@ -111,19 +131,21 @@ def rss_reading(window: LinuxWindow, instrument: Instrument) -> Reading:
     metric, resident = Metric.PEAK_RSS, window.resident
     if resident.sampled_bytes is None:
         return Unavailable(metric=metric, reason=GONE)
-    if window.is_complete and resident.is_own:
+    is_lost = window.lost_mark(instrument)
+    if window.is_complete and resident.is_own and not is_lost:
         tolerance = instrument.tolerance_bytes
         return Measurement(
             metric=metric, value=window.mark_bytes, method=Method.EXACT, tolerance=tolerance, source="VmHWM"
         )
-    if window.is_complete:
+    if window.is_complete and not is_lost:
         return Unavailable(metric=metric, reason=_not_reset_text(window.mark_bytes))
+    source = "last VmHWM before the process ended" if resident.is_own else "VmRSS"
     return Measurement(
         metric=metric,
         value=resident.low_bytes or 0,
         method=Method.SAMPLED,
         interval_seconds=instrument.interval_seconds,
-        source="last VmHWM before the process ended" if resident.is_own else "VmRSS",
+        source=_LOST if is_lost and window.is_complete else source,
     )
 
 
@@ -133,6 +155,8 @@ def footprint_reading(window: LinuxWindow, instrument: Instrument) -> Reading:
     if window.sampled_bytes is None and window.pss_bytes is None:
         return Unavailable(metric=metric, reason=GONE)
     holds_unmapped = (window.group_bytes or 0) > window.high_bytes + instrument.tolerance_bytes
+    if window.lost_mark(instrument) and window.is_complete and not window.had_children:
+        return _lost_footprint(window, instrument)
     if window.had_children or not window.is_complete or holds_unmapped:
         return Measurement(
             metric=metric,
@@ -144,6 +168,20 @@ def footprint_reading(window: LinuxWindow, instrument: Instrument) -> Reading:
     if not window.resident.is_own:
         return Unavailable(metric=metric, reason=_not_reset_text(window.high_bytes))
     return _single_process_footprint(window.low_bytes, window.high_bytes, instrument)
+
+
+def _lost_footprint(window: LinuxWindow, instrument: Instrument) -> Measurement:
+    ceiling_bytes = window.ceiling_bytes
+    if ceiling_bytes is not None:
+        ceiling_bytes = max(ceiling_bytes, window.floor_bytes)
+    return Measurement(
+        metric=Metric.PEAK_FOOTPRINT,
+        value=window.floor_bytes,
+        method=Method.SAMPLED if ceiling_bytes is None else Method.BRACKET,
+        high=ceiling_bytes,
+        interval_seconds=instrument.interval_seconds,
+        source=_LOST if ceiling_bytes is None else f"{_LOST}; peak of the run's memory group",
+    )
 
 
 def _single_process_footprint(low_bytes: int, high_bytes: int, instrument: Instrument) -> Measurement:
@@ -222,7 +260,9 @@ class LinuxLecture:
         whole = self._whole
         if window.sampled_bytes is not None:
             self._is_empty = False
-            whole.resident.note(window.resident.sampled_bytes, window.resident.bytes)
+            whole.resident.note(window.resident.sampled_bytes, window.resident.bytes, is_read=False)
+            whole.resident.drop_bytes = max(whole.resident.drop_bytes, window.resident.drop_bytes)
+            whole.ceiling_bytes = highest(whole.ceiling_bytes, window.ceiling_bytes)
             whole.swap_bytes = max(whole.swap_bytes, window.swap_bytes)
             whole.sampled_bytes = max(whole.sampled_bytes or 0, window.sampled_bytes)
         if window.pss_bytes is not None:
@@ -247,7 +287,8 @@ class LinuxLecture:
         """Return the memory of the whole lecture."""
         whole = replace(self._whole)
         footprint = footprint_reading(whole, instrument)
-        if isinstance(footprint, Measurement) and footprint.method in {Method.EXACT, Method.BRACKET}:
+        is_bounded = isinstance(footprint, Measurement) and footprint.method in {Method.EXACT, Method.BRACKET}
+        if is_bounded and not whole.lost_mark(instrument):
             # The highest upper end of one window is tighter than the sum of maxima of different windows.
             high_bytes = max(whole.low_bytes, self._high_bytes)
             footprint = _single_process_footprint(whole.low_bytes, high_bytes, instrument)

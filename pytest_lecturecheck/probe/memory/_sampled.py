@@ -203,6 +203,9 @@ class SampledProbe(CellWindows[SampledWindow, WindowSum]):
         cell.add(window)
         return self._memory_readings(cell)
 
+    def _was_peak_reset(self, window: SampledWindow) -> bool:
+        return window.was_peak_reset
+
     def _lecture_memory(self) -> dict[Metric, Reading]:
         return self._memory_readings(self._lecture)
 

@@ -7,10 +7,14 @@ See :class:`~pytest_lecturecheck.probe.memory._high_watermark.HighWatermark` for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.memory._high_watermark import HighWatermark, highest
 from pytest_lecturecheck.probe.memory._source import ProbeTexts, ProcessReading
+
+_NOTABLE_DROP_BYTES: Final = 1024**2
+"""Smaller drops of a peak counter may come from charges that the OS settles late."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +65,11 @@ class SampledWindow:
             self.tree_bytes, self.tree_count = total_bytes, len(living)
 
     @property
+    def was_peak_reset(self) -> bool:
+        """Return True if the counter fell, which means that the lecture has reset it."""
+        return self.footprint.drop_bytes > _NOTABLE_DROP_BYTES
+
+    @property
     def low_bytes(self) -> int | None:
         """Return a footprint that the tree certainly reached, or ``None`` where nothing was read."""
         own_bytes = self.footprint.low_bytes
@@ -70,7 +79,7 @@ class SampledWindow:
     def high_bytes(self) -> int | None:
         """Return a footprint that the tree certainly did not exceed, or ``None`` where that is not known."""
         own_bytes, others_bytes = self.footprint.high_bytes, self.most_of_children_bytes
-        if own_bytes is None or not self.is_complete or self.lost_children:
+        if own_bytes is None or not self.is_complete or self.lost_children or self.was_peak_reset:
             return None
         if not self.had_children:
             return max(own_bytes, self.low_bytes or 0)

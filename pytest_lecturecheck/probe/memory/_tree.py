@@ -42,44 +42,30 @@ class MemberSum:
     process_count: int
 
 
-class AdoptedProcesses:
-    """
-    The orphans of a run whose kernel has a supervisor, which is their parent now; one small file has them all.
-
-    Args:
-        supervisor_pid: the kernel's parent and the subreaper of the run (``PR_SET_CHILD_SUBREAPER``, prctl(2)). It has
-            one thread.
-        kernel_pid: the kernel, which is no orphan.
-        proc_root: ``/proc``, or a recorded tree.
-    """
-
-    def __init__(self, supervisor_pid: int, kernel_pid: int, proc_root: str) -> None:
-        self._file = KeptFile(f"{proc_root}/{supervisor_pid}/task/{supervisor_pid}/children")
-        self._kernel_pid = kernel_pid
-        self.is_readable = self._file.read() is not None
-        """False where the OS has no lists of children."""
-
-    def scan(self) -> list[int]:
-        """Return the process ids of the orphans; none once the supervisor has ended."""
-        return [pid for pid in parse_children(self._file.read() or b"") if pid != self._kernel_pid]
-
-    def close(self) -> None:
-        """Close the file; safe to call twice."""
-        self._file.close()
-
-
 class ProcessTree:
     """
-    The descendants of one process, and processes that left the tree and are added by the caller.
+    The descendants of one process, and processes that left the tree.
+
+    A process whose parent has ended becomes a child of the kernel's supervisor if there is one, which is a subreaper
+    (``PR_SET_CHILD_SUBREAPER``, see prctl(2)). Without a supervisor it becomes a child of init, and the caller must
+    find it and add it.
 
     Args:
         pid: the process at the root.
         proc_root: ``/proc``, or a recorded tree.
+        supervisor_pid: parent of the root that adopts orphans, and has no other children; ``None`` without one. It does
+            not belong to the tree itself.
     """
 
-    def __init__(self, pid: int, proc_root: str) -> None:
+    def __init__(self, pid: int, proc_root: str, *, supervisor_pid: int | None = None) -> None:
         self._pid = pid
         self._root = proc_root
+        self._supervisor_pid = supervisor_pid
+        self._adopted_file: KeptFile | None = None
+        self._is_supervisor_lost = False
+        if supervisor_pid is not None:
+            # A supervisor has a single thread, so this is the list of all its children.
+            self._adopted_file = KeptFile(f"{proc_root}/{supervisor_pid}/task/{supervisor_pid}/children")
         self._threads: dict[int, KeptFile] = {}
         self._descriptors: dict[int, int] = {}
         self._members: dict[int, StatusFile] = {}
@@ -97,6 +83,20 @@ class ProcessTree:
     def members(self) -> tuple[int, ...]:
         """Return the living processes of the tree without its root, as of the last walk or reading."""
         return tuple(self._members)
+
+    @property
+    def is_supervised(self) -> bool:
+        """Return True if a supervisor adopts orphans, so that no process can leave the tree."""
+        return self._adopted_file is not None and not self._is_supervisor_lost
+
+    def _adopted(self) -> set[int]:
+        """Return the orphans that the supervisor has adopted."""
+        if self._adopted_file is None or not self._has_lists:
+            return set()
+        # The list of a process that has ended reads as empty; a living supervisor has the kernel at least.
+        text = self._adopted_file.read() or b""
+        self._is_supervisor_lost = not text
+        return set(parse_children(text)) - self._excluded
 
     def set_strays(self, pids: Iterable[int]) -> None:
         """Set processes that belong to the tree although their parent does not; ancestors of the root are ignored."""
@@ -121,7 +121,7 @@ class ProcessTree:
         all_threads = complete or self._walk_count % _ALL_THREADS_EVERY == 0
         if self._is_still_alone(thread_count, all_threads=all_threads):
             return False
-        starts = self._children_of_root(thread_count, all_threads=all_threads) | self._strays
+        starts = self._children_of_root(thread_count, all_threads=all_threads) | self._strays | self._adopted()
         if not is_due and starts == self._starts:
             return bool(self._members)
         self._starts, self._walked_at = starts, now
@@ -141,7 +141,7 @@ class ProcessTree:
                     break
         except OSError:
             return False
-        return True
+        return not self._adopted()
 
     def _take_in(self, found: set[int]) -> bool:
         self._zombies &= found
@@ -177,6 +177,8 @@ class ProcessTree:
         for file in self._members.values():
             file.close()
         self._members.clear()
+        if self._adopted_file is not None:
+            self._adopted_file.close()
 
     def _children_of_root(self, thread_count: int, *, all_threads: bool) -> set[int]:
         if not self._has_lists:
@@ -250,6 +252,8 @@ class ProcessTree:
             if counters is not None:
                 parents[pid] = counters.parent
         tree = {self._pid, *self._strays}
+        if self._supervisor_pid is not None:
+            tree.add(self._supervisor_pid)
         while grown := {pid for pid, parent in parents.items() if parent in tree} - tree:
             tree |= grown
         return tree - self._excluded

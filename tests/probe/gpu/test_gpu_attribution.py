@@ -152,6 +152,31 @@ def test_unlisted_memory_counts_only_if_it_stays():
     assert figure(found) == bracket(0, 9000, "held by no listed process")
 
 
+def test_managed_memory_makes_it_a_range():
+    """Managed memory is in use on the card, but not listed for the process that has allocated it."""
+    readings = [reading(3), *[reading(5003 + 53_990, {41: 5000})] * 20]
+    found = attribute(readings, {41}, same_namespace=True)
+    doubt = "more is in use than processes are listed with, as with managed memory"
+    assert figure(found) == bracket(5000, 58_990, doubt)
+    assert not found.is_separated
+
+
+def test_memory_of_others_beside_the_run_is_not_managed():
+    readings = [reading(3), *[reading(59_003, {41: 5000, 7: 54_000})] * 20]
+    assert figure(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
+
+
+def test_overhead_of_the_driver_is_not_managed_memory():
+    readings = [reading(3), *[reading(5203, {41: 5000})] * 20]
+    assert figure(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
+
+
+def test_a_brief_rise_beside_the_list_is_not_managed_memory():
+    """Memory of a process that is ending is not listed any more before it is freed."""
+    readings = [reading(3), *[reading(9003, {41: 5000})] * 5, *[reading(5003, {41: 5000})] * 20]
+    assert figure(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
+
+
 def test_a_device_that_fails_midway_leaves_a_lower_bound():
     told = attribute([reading(3), reading(403, {41: 400})], {41}, same_namespace=True)
     found = figure(told, failure="the GPU is lost")

@@ -212,6 +212,21 @@ def test_unavailable_memory_is_no_value(read):
     assert answer["moments"] == [[failure("the card does not report it (N/A)", is_lasting=False)]]
 
 
+@pytest.mark.parametrize("used", [2**64 - 2, 2**63, 2**60 + 1])
+def test_a_marker_instead_of_a_size_is_no_value(read, used):
+    """NVML marks values that are not available by numbers near 2**64."""
+    process = f"process 0 compute 101 {used}\nprocess 0 compute 102 {5 * MIB}\n"
+    assert read(HEAD + T4 + process)["moments"][0][0]["processes"] == listed((101, None), (102, 5 * MIB))
+    answer = read(HEAD + f"device 0 Tesla_T4 GPU-0 {2**64 - 1} 0 {used} 1 0\n")
+    assert answer["devices"][0]["total_bytes"] is None
+    assert answer["moments"] == [[failure("the card does not report it (N/A)", is_lasting=False)]]
+
+
+def test_no_process_holds_more_than_its_card(read):
+    answer = read(HEAD + T4 + f"process 0 compute 101 {200 * GIB}\n")
+    assert answer["moments"][0][0]["processes"] == listed((101, None))
+
+
 @pytest.mark.parametrize("code", [3, 15])
 def test_utilisation_that_is_not_available(read, code):
     answer = read(HEAD + T4 + f"error nvmlDeviceGetUtilizationRates {code}\n")

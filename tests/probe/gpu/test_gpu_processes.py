@@ -62,6 +62,17 @@ def test_a_replaced_environment_is_found_by_the_tree(proc):
     assert own(proc, 200, 201) == {200, 201}
 
 
+def test_an_orphan_below_the_supervisor_is_the_runs(proc):
+    proc.process(90)
+    proc.process(KERNEL, parent=90, token="t")
+    proc.process(200, parent=90)
+    proc.process(201, parent=90, token="u")
+    asked = (90, 200, 201)
+    assert own(proc, *asked) == set()
+    found = ProcProcesses(proc.root).find_own(asked, kernel_pid=KERNEL, token="t", supervisor_pid=90)
+    assert found == {90, 200}
+
+
 def test_an_unmarked_process_with_the_kernels_id_is_no_kernel(proc):
     proc.process(KERNEL)
     proc.process(200, parent=KERNEL)

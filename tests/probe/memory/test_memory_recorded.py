@@ -1,90 +1,12 @@
 """The probe of Linux over recorded trees; these run on every operating system."""
 
-import pytest
+from support.fake_proc import KERNEL
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
-from pytest_lecturecheck.probe.memory._linux import LinuxProbe, counter_lag_bytes
-from pytest_lecturecheck.probe.memory._memory_sampler import MemorySampler
+from pytest_lecturecheck.probe.memory._linux import counter_lag_bytes
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile
 from pytest_lecturecheck.probe.memory._tree import read_proportional_sizes
-from pytest_lecturecheck.units import KIB, MIB
-
-KERNEL = 100
-
-
-class StillSampler(MemorySampler):
-    """No thread: the test takes the samples."""
-
-    def add(self, target, interval_seconds):
-        """Leave the target alone."""
-
-
-class FakeProc:
-    """A folder like /proc whose files are written in place, as if by the system."""
-
-    def __init__(self, root):
-        self.root = root
-        self.write("meminfo", "MemTotal: 1000000 kB\nSwapTotal: 1000000 kB\n")
-        self.process(KERNEL, parent=1)
-
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="ascii")
-
-    def process(self, pid, *, parent, environ=""):
-        self.write(f"{pid}/environ", environ)
-        self.write(f"{pid}/clear_refs", "")
-        self.write(f"{pid}/task/{pid}/children", "")
-        self.write(f"{pid}/io", "rchar: 1\nwrite_bytes: 0\n")
-        self.memory(pid, rss=50)
-        self.usage(pid, parent=parent)
-        self.pss(pid, 10)
-
-    def memory(self, pid, *, rss, mark=None, swap=0, threads=1):
-        lines = (
-            f"VmHWM:\t{(mark or rss) * KIB} kB\nVmRSS:\t{rss * KIB} kB\nVmSwap:\t{swap * KIB} kB\nThreads:\t{threads}\n"
-        )
-        self.write(f"{pid}/status", f"Name:\tpython\n{lines}")
-
-    def usage(self, pid, *, parent=1, ticks=0, faults=0, child_faults=0, state="S"):
-        self.write(
-            f"{pid}/stat",
-            f"{pid} (python) {state} {parent} 0 0 0 0 0 0 {child_faults} {faults} 0 {ticks} 0 0 0 20 0 1 0 5 0 0",
-        )
-
-    def pss(self, pid, size, swap=0):
-        self.write(f"{pid}/smaps_rollup", f"0-1 [rollup]\nRss: 1 kB\nPss: {size * KIB} kB\nSwapPss: {swap * KIB} kB\n")
-
-    def children(self, pid, *children, thread=None):
-        self.write(f"{pid}/task/{thread or pid}/children", "".join(f"{child} " for child in children))
-
-    def end(self, pid):
-        """Leave what a process that was waited for leaves: open files that read as nothing."""
-        for path in sorted((self.root / str(pid)).rglob("*"), reverse=True):
-            if path.is_file():
-                path.write_bytes(b"")
-                path.unlink()
-
-
-@pytest.fixture
-def proc(tmp_path):
-    return FakeProc(tmp_path)
-
-
-@pytest.fixture
-def open_probe(tmp_path):
-    probes = []
-
-    def opened(**known):
-        probe = LinuxProbe(KERNEL, interval_seconds=0.025, proc_root=tmp_path, sampler=StillSampler(), **known)
-        probe.start()
-        probes.append(probe)
-        return probe
-
-    yield opened
-    for probe in probes:
-        probe.close()
+from pytest_lecturecheck.units import MIB
 
 
 def footprint(found):
