@@ -41,9 +41,9 @@ class MachineProbes:
         """Open the stand-in for a kernel on another machine."""
         return RemoteProbe()
 
-    def open_device_probe(self, pid: int, token: str) -> DeviceProbe | None:
+    def open_device_probe(self, pid: int, token: str, supervisor_pid: int | None) -> DeviceProbe | None:
         """Open the GPU probe of a kernel."""
-        return self._gpus.open_probe(pid, token)
+        return self._gpus.open_probe(pid, token, supervisor_pid=supervisor_pid)
 
     def note_killed(self, token: str) -> None:
         """Tell the GPU monitor that a kernel is being killed."""

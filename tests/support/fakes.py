@@ -64,8 +64,10 @@ class FakeProbes:
     def open_remote_probe(self):
         return self.probe
 
-    def open_device_probe(self, pid, token):
-        return self.devices if self.others is None else self.others.open_device_probe(pid, token)
+    def open_device_probe(self, pid, token, supervisor_pid):
+        if self.others is None:
+            return self.devices
+        return self.others.open_device_probe(pid, token, supervisor_pid)
 
     def note_killed(self, token):
         if self.others is not None:

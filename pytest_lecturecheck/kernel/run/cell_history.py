@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_lecturecheck.kernel.run.observations import mapped_file_findings, thread_findings
+from pytest_lecturecheck.kernel.run.observations import mapped_file_findings, peak_reset_finding, thread_findings
 from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.probe import CellReadings
 from pytest_lecturecheck.model.run import Run
 
 
@@ -17,6 +18,7 @@ class CellHistory:
         self._cell_of_request: dict[int, int] = {}
         self._threads_after: dict[int, list[tuple[str, int]]] = {}
         self._mapped_file_bytes: dict[int, int | None] = {}
+        self._peak_resets: list[int] = []
 
     @property
     def has_begun(self) -> bool:
@@ -27,16 +29,19 @@ class CellHistory:
         """Record which of the agent's requests runs a cell."""
         self._cell_of_request[request_number] = cell_number
 
-    def note_mapped_files(self, cell_number: int, mapped_file_bytes: int | None) -> None:
-        """Record the pages of mapped files in the highest sample of a cell."""
-        self._mapped_file_bytes[cell_number] = mapped_file_bytes
+    def note_memory(self, cell_number: int, measured: CellReadings) -> None:
+        """Record what affects how the peak of a cell should be read."""
+        self._mapped_file_bytes[cell_number] = measured.mapped_file_bytes
+        if measured.was_peak_reset:
+            self._peak_resets.append(cell_number)
 
     def note_threads(self, cell_number: int, threads: Sequence[tuple[str, int]]) -> None:
         """Record the threads that live at the end of a cell: name, and the request in which each was first seen."""
         self._threads_after[cell_number] = [(name, self._cell_of_request.get(request, 0)) for name, request in threads]
 
     def findings(self, run: Run) -> Iterator[Finding]:
-        """Return findings about what contributed to the peak of the heaviest cell."""
+        """Return findings about the peaks of cells: who reset a counter, and what contributed to the highest peak."""
+        yield from map(peak_reset_finding, self._peak_resets)
         heaviest = run.heaviest_cell()
         if heaviest is None:
             return

@@ -102,7 +102,7 @@ class CellRunner:
         total_left = clock.total_left_seconds
         limit = min(clock.cell_limit_seconds, total_left)
         request, measured, has_ended = await self._execute(cell, notebook_cell, limit)
-        self._parts.record.history.note_mapped_files(cell.number, measured.mapped_file_bytes)
+        self._parts.record.history.note_memory(cell.number, measured)
         self._parts.leftovers.look(cell.number)
         if has_ended:
             return self._judge(cell, request.reply, measured)

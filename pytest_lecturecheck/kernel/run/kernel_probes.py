@@ -22,7 +22,7 @@ class ProbeOpener(Protocol):
     def open_remote_probe(self) -> Probe:
         """Open a stand-in for the probe of a kernel on another machine."""
 
-    def open_device_probe(self, pid: int, token: str) -> DeviceProbe | None:
+    def open_device_probe(self, pid: int, token: str, supervisor_pid: int | None) -> DeviceProbe | None:
         """Open the GPU probe of a kernel, or return ``None`` if there is no GPU."""
 
     def note_killed(self, token: str) -> None:
@@ -52,5 +52,5 @@ def open_kernel_probes(opener: ProbeOpener, kernel: Kernel) -> KernelProbes:
     read_group = kernel.group.footprint_bytes if kernel.group is not None else None
     memory = opener.open_probe(kernel.pid, kernel.token, kernel.supervisor_pid, read_group)
     since = time.perf_counter()
-    devices = opener.open_device_probe(kernel.pid, kernel.token)
+    devices = opener.open_device_probe(kernel.pid, kernel.token, kernel.supervisor_pid)
     return KernelProbes(memory=memory, devices=devices, devices_since=since)

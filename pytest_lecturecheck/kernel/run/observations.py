@@ -235,6 +235,15 @@ def mapped_file_findings(heaviest: CellRun, mapped_file_bytes: int | None) -> It
     yield Finding(kind=FindingKind.MEASURE, message=message, cell_number=heaviest.number)
 
 
+def peak_reset_finding(cell_number: int) -> Finding:
+    """Report a cell that reset the counter of its own peak, which is then only a lower bound or a range."""
+    message = (
+        "the cell reset the system's counter of its own memory peak (/proc/self/clear_refs); a peak between two "
+        "samples may be missing"
+    )
+    return Finding(kind=FindingKind.MEASURE, message=message, cell_number=cell_number, fails_when_strict=True)
+
+
 def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tuple[str, int]]]) -> Iterator[Finding]:
     """Report threads of earlier cells that were alive in the heaviest one, whose peak may be theirs."""
     earlier = [number for number in threads_after if number < heaviest_cell]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pytest_lecturecheck.model.finding import Finding, FindingKind
@@ -30,18 +29,12 @@ class LeftoverSources(Protocol):
         """Remove a segment; return True if it is gone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Appearance:
-    cell_number: int
-    is_ours: bool
-
-
 class SharedMemoryWatch:
     """
-    Notes which segments appear while a lecture runs, and which of them still exist at its end.
+    Notes which segments a lecture creates, and which of them still exist at its end.
 
-    A segment has no owner. If a process of the run maps it when it is found, it belongs to the lecture. Of any other
-    segment only the time of its appearance is known.
+    A segment has no owner. It belongs to the lecture if a process of the run maps it, or has it open, at the end of the
+    cell in which it appeared. Any other segment may belong to another program, and is no finding.
 
     Args:
         sources: lists segments and mappings.
@@ -53,7 +46,7 @@ class SharedMemoryWatch:
         self._sources = sources
         self._find_processes = find_processes
         self._known = set(sources.list_shared_memory())
-        self._appeared: dict[str, _Appearance] = {}
+        self._cells: dict[str, int] = {}
 
     def look(self, cell_number: int) -> None:
         """Record what appeared during a cell; call this while its processes still exist."""
@@ -61,25 +54,21 @@ class SharedMemoryWatch:
         if not new:
             return
         self._known |= new
-        ours = self._sources.find_mapped(new, self._find_processes())
-        for name in new:
-            self._appeared[name] = _Appearance(cell_number=cell_number, is_ours=name in ours)
+        for name in self._sources.find_mapped(new, self._find_processes()):
+            self._cells[name] = cell_number
 
     def report(self) -> Iterator[Finding]:
         """Report the segments that are left after the run's processes have ended."""
-        if not self._appeared:
+        if not self._cells:
             return
         there = self._sources.list_shared_memory()
-        candidates = self._appeared.keys() & there.keys()
+        candidates = self._cells.keys() & there.keys()
         # A segment that is still mapped belongs to another program.
         for name in sorted(candidates - self._sources.find_mapped(candidates, None)):
-            segment, appearance = there[name], self._appeared[name]
+            segment = there[name]
             size = f"{format_size(segment.size_bytes)} in /dev/shm"
             taken = f"{name[:_NAME_CHARS]!r}, {format_size(segment.taken_bytes)} of it written"
-            if appearance.is_ours:
-                gone = self._sources.remove_shared_memory(name)
-                end = "it was removed" if gone else "it stays allocated until it is unlinked"
-                message = f"left {size} ({taken}); {end}"
-            else:
-                message = f"{size} ({taken}) appeared while this cell ran, perhaps from another program"
-            yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=appearance.cell_number)
+            gone = self._sources.remove_shared_memory(name)
+            end = "it was removed" if gone else "it stays allocated until it is unlinked"
+            message = f"left {size} ({taken}); {end}"
+            yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=self._cells[name])

@@ -1,0 +1,67 @@
+from pytest_lecturecheck.kernel.run.shared_memory import SharedMemoryWatch
+from pytest_lecturecheck.model.probe import SharedSegment
+from pytest_lecturecheck.units import MIB
+
+KERNEL, STRANGER = 100, 900
+
+
+class FakeMachine:
+    """Segments by name, each with the process that maps it, or ``None``."""
+
+    def __init__(self, **segments):
+        self.segments = segments
+
+    def find_marked(self, token):
+        raise NotImplementedError
+
+    def list_shared_memory(self):
+        return {name: SharedSegment(size_bytes=5 * MIB, taken_bytes=MIB) for name in self.segments}
+
+    def find_mapped(self, names, pids):
+        asked = {KERNEL, STRANGER} if pids is None else set(pids)
+        return {name for name in names if self.segments.get(name) in asked}
+
+    def remove_shared_memory(self, name):
+        return self.segments.pop(name, None) is None
+
+
+def watch(machine):
+    return SharedMemoryWatch(machine, lambda: [KERNEL])
+
+
+def end(machine):
+    """End the kernel, whose mappings go with it."""
+    machine.segments = {name: pid if pid == STRANGER else None for name, pid in machine.segments.items()}
+
+
+def test_a_segment_of_the_lecture_is_removed_and_reported():
+    machine = FakeMachine()
+    found = watch(machine)
+    machine.segments["psm_ours"] = KERNEL
+    found.look(2)
+    end(machine)
+    (finding,) = found.report()
+    assert finding.message == "left 5 MiB in /dev/shm ('psm_ours', 1 MiB of it written); it was removed"
+    assert finding.cell_number == 2
+    assert machine.segments == {}
+
+
+def test_segments_of_strangers_are_no_findings():
+    """Other programs create segments while a lecture runs, and may not map them at that moment."""
+    machine = FakeMachine(before=None)
+    found = watch(machine)
+    machine.segments |= {"mapped": STRANGER, "unmapped": None}
+    found.look(1)
+    end(machine)
+    assert list(found.report()) == []
+    assert machine.segments.keys() == {"before", "mapped", "unmapped"}
+
+
+def test_a_segment_that_a_stranger_took_over_stays():
+    machine = FakeMachine()
+    found = watch(machine)
+    machine.segments["shared"] = KERNEL
+    found.look(1)
+    machine.segments["shared"] = STRANGER
+    assert list(found.report()) == []
+    assert machine.segments == {"shared": STRANGER}
