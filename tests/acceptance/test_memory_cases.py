@@ -65,9 +65,6 @@ def test_the_memory_of_pytest_is_not_the_kernels(own_project):
     session = own_project.pytest("--lecture-budget", "tiny.ipynb")
     assert session.verdict("tiny.ipynb")["kind"] == "within"
     assert 40 * MIB < session.peak("tiny.ipynb") < 90 * MIB
-    printed = session.run("tiny.ipynb")["cells"][1]["output_extract"]
-    # What the kernel itself would say, and why it is not asked.
-    assert int(re.match(r"(\d+) MiB by ru_maxrss", printed).group(1)) > 700
 
 
 @pytest.mark.parametrize(
