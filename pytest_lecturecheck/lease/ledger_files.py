@@ -121,6 +121,7 @@ def _wait_for_lock(path: Path, descriptor: int, deadline: float, lock_seconds: f
                 "Continue or end a session that was suspended (Ctrl-Z), or run with --lecture-no-leases"
             )
             raise LeaseError(msg)
+        # Random pauses keep waiters from checking in step.
         time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, no secret
         pause = min(pause * 2, _LONG_SECONDS)
 
@@ -205,6 +206,7 @@ class LedgerFiles:
             Its name, the descriptor that holds its lock, and the number of the admission.
         """
         name, descriptor = self._add(LEASE, render_holding(holding))
+        # The lock file is held, so no other process can take the same number.
         number = self.admission_count() + 1
         try:
             self._append(render_admission(Admission(number=number, lease=name, holding=holding, beside=beside)))

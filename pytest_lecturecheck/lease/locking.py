@@ -39,6 +39,7 @@ else:
 
     def try_lock(descriptor: int) -> bool:
         """Lock an open file exclusively without waiting; return False if another descriptor holds the lock."""
+        # Not fcntl.lockf: POSIX record locks end as soon as the process closes any descriptor of the file.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -108,6 +108,7 @@ class LibSystem:
     def rusage(self, pid: int) -> RusageInfo | int:
         """Return the counters of a process, or an errno: ``ESRCH``, ``EPERM``, ``EINVAL`` on an older system."""
         info = RusageInfo()
+        # libproc returns -1 and sets errno, which keeps its last value after a success.
         ctypes.set_errno(0)
         if self._rusage(pid, _RUSAGE_INFO_V4, ctypes.byref(info)) == 0:
             return info
@@ -123,6 +124,7 @@ class LibSystem:
         while count <= _MOST_PIDS:
             pids = (ctypes.c_int * count)()
             ctypes.set_errno(0)
+            # The call fills the buffer and does not say whether there were more, so a full buffer is too small.
             filled = self._listpids(_PROC_PPID_ONLY, pid, pids, ctypes.sizeof(pids))
             if filled <= 0:
                 return None if filled < 0 or ctypes.get_errno() else frozenset()

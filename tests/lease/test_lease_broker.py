@@ -82,18 +82,18 @@ def test_concurrent_lectures_know_each_other():
 
 
 def test_the_reason_for_waiting_is_repeated_with_the_elapsed_time():
-    told = []
+    reported = []
 
     def tell(reason, seconds):
-        told.append((reason, seconds))
-        if len(told) == 3:
+        reported.append((reason, seconds))
+        if len(reported) == 3:
             raise KeyboardInterrupt
 
     alone = Demand(label="b.md", is_exclusive=True)
     with hold(files(), Demand(label="a.md")), pytest.raises(KeyboardInterrupt), files().hold(alone, tell):
         pass
-    assert {reason for reason, _ in told} == {"waits to run alone, 1 running"}
-    assert [seconds for _, seconds in told] == sorted({seconds for _, seconds in told})
+    assert {reason for reason, _ in reported} == {"waits to run alone, 1 running"}
+    assert [seconds for _, seconds in reported] == sorted({seconds for _, seconds in reported})
 
 
 def test_under_a_scheduler_only_exclusive_lectures_wait():

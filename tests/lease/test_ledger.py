@@ -92,23 +92,23 @@ def test_each_session_judges_by_its_own_capacity(ledger, folder):
 
 def test_a_waiter_gets_a_reason_and_then_a_lease(ledger):
     first = ledger.try_acquire(HALF)
-    told = []
+    reported = []
 
     def note(waits):
-        told.append(waits.reason)
+        reported.append(waits.reason)
         first.release()
 
     lease = ledger.acquire(ALL, on_wait=note)
     assert isinstance(lease, Lease)
-    assert told == ["waits for 100 B, 1 running"]
+    assert reported == ["waits for 100 B, 1 running"]
     assert labels(ledger.running()) == ["all.md"]
     lease.release()
 
 
 def test_a_waiter_that_stops_leaves_the_queue(ledger, folder):
-    told = []
+    reported = []
     with ledger.try_acquire(ALL):
-        assert ledger.acquire(SMALL, on_wait=told.append, should_stop=lambda: bool(told)) is None
+        assert ledger.acquire(SMALL, on_wait=reported.append, should_stop=lambda: bool(reported)) is None
         assert files(folder, "ticket") == []
         assert ledger.acquire(SMALL, should_stop=lambda: True) is None
 

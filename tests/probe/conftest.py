@@ -9,7 +9,7 @@ from pytest_lecturecheck.probe.libsystem import open_libsystem
 
 
 class Mac:
-    """A stand-in of macOS: what it is told is what its library answers from then on."""
+    """A stand-in of macOS, whose library returns what the test has set."""
 
     def __init__(self, library, script):
         self.script = script
@@ -27,7 +27,7 @@ class Mac:
 
 @pytest.fixture(scope="session")
 def mac_library(tmp_path_factory):
-    """Give a function that compiles the stand-in of libSystem."""
+    """Return a function that compiles the stand-in of libSystem."""
 
     if sys.platform == "win32":
         pytest.skip("a library of macOS: on Windows its errno is not the one that Python reads")

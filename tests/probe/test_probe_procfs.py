@@ -72,6 +72,8 @@ def test_stat_with_parentheses_in_the_name():
         major_faults_count=7,
         cpu_ticks=53,
         start_ticks=126601,
+        reaped_major_faults_count=4,
+        reaped_cpu_ticks=3,
     )
 
 

@@ -134,7 +134,7 @@ class FakeSource:
                 "resident_peak": "resident peak",
                 "usage": UsageSource(
                     sources={Metric.CPU: "times", Metric.MAJOR_FAULTS: "faults", Metric.DISK_WRITTEN: "bytes"},
-                    missing={Metric.PEAK_COMPRESSED: "not told"} if missing is None else missing,
+                    missing={Metric.PEAK_COMPRESSED: "not reported"} if missing is None else missing,
                 ),
                 "swap": "only the machine's is known",
                 **texts,

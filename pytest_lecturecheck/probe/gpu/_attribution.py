@@ -134,6 +134,7 @@ class Attribution:
         held = {process.pid: process.used_bytes for process in own}
         known_bytes = sum(used or 0 for used in held.values())
         self._own_were_listed = self._own_were_listed or known_bytes > 0
+        # Others may free memory without being listed; a rise counts from the lowest level since the start.
         self._lowest_used_bytes = min(self._lowest_used_bytes, reading.used_bytes)
         upper_bytes = max(known_bytes, self._rise(reading, held.keys()))
         self._unlisted.append(upper_bytes - known_bytes)

@@ -127,6 +127,7 @@ class ProcProcesses:
             if stat is not None and stat.start_ticks != known.start_ticks:
                 return UNKNOWN
             return replace(known, is_there=False)
+        # Read again until there is a token: between fork and exec a process has its parent's environment.
         is_marked = known.start_ticks == stat.start_ticks and known.token
         found = ProcessFacts(
             is_there=True,
@@ -184,6 +185,7 @@ class ProcProcesses:
         return parse_environ(self._read(f"{pid}/environ"))
 
     def _is_init(self, pid: int) -> bool:
+        # A user's systemd and container inits are subreapers: orphans become their children, not those of process 1.
         return pid == 1 or self._read(f"{pid}/comm").strip() in _INIT_NAMES
 
     def _stat(self, pid: int) -> Counters | None:

@@ -165,6 +165,7 @@ class GpuMonitor:
         with self._lock:
             wanted = sorted({position for probe in self._probes for position in probe.wanted})
         begun = self._clock()
+        # Without the lock: NVML can block for seconds, and cells begin and end meanwhile.
         readings = {position: cards.read(position, self._clock()) for position in wanted}
         with self._lock:
             self._read_seconds = self._clock()
@@ -202,6 +203,7 @@ class GpuMonitor:
             uses = tuple(track.last_use(closed_seconds) for track in probe.tracks.values())
             if probe in self._probes:
                 self._probes.remove(probe)
+            # Remembered, so that a process of this run that still holds memory later is known as a leftover.
             self._ended[probe.token] = EndedRun(
                 seconds=closed_seconds, kernel_pid=probe.kernel_pid, was_killed=probe.token in self._killed
             )

@@ -127,10 +127,12 @@ class CellWindows(abc.ABC, Generic[AnyWindow, AnyLecture]):
 
     def close(self) -> Mapping[Metric, Reading]:
         """Stop reading and return the lecture's measurements; safe to call twice."""
+        # Before the lock: the sampler may be waiting for it.
         self._sampler.remove(self)
         with self._lock:
             if self._result is None:
                 self._finish_window(complete=False)
+                # A kernel that died in a cell ends within that cell's window.
                 add = self._lecture.add if self._is_in_cell else self._lecture.add_last
                 add(self._window)
                 sums = {metric: sum_readings(metric, [cell[metric] for cell in self._cells]) for metric in _SUMMED}

@@ -56,6 +56,7 @@ class Descendants:
             now: seconds on any clock.
             complete: search for new ones even if that was done a moment ago.
         """
+        # A child that lived between two samples is only visible in the counter of its parent.
         if own.waited_for > self._waited_for and self._looked_at > float("-inf"):
             self.has_lost = True
         self._waited_for = own.waited_for

@@ -37,9 +37,11 @@ from pytest_lecturecheck.probe.memory._usage import USAGE_METRICS, Usage, usage_
 from pytest_lecturecheck.probe.memory_limits import read_group_peak
 from pytest_lecturecheck.probe.procfs import Status, parse_sizes
 
+# Writing 5 resets VmHWM and the process's own ru_maxrss (Linux 4.0). Values 1 to 4 clear page flags, which is slow.
 _RESET_HIGH_WATERMARK: Final = b"5"
 _USAGE_FRESH_SECONDS: Final = 0.005
 """Counters this recent also serve as the next cell's start: the kernel has been idle since, and reading costs time."""
+# On a machine with thousands of processes a scan takes tens of milliseconds, so it also gets a share of the time.
 _MARK_SCAN_SECONDS: Final = 1.0
 _MARK_SCAN_SHARE: Final = 0.005
 _OWN_USAGE_EVERY: Final = 4
@@ -109,6 +111,7 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         self._sample_count = 0
         self._tolerance_bytes = counter_lag_bytes(os.cpu_count() or 1)
         self._has_swap = bool(
+            # Assume swap if meminfo cannot be read: a claim that there is none would make values exact.
             parse_sizes((read_once(f"{root}/meminfo") or b"").decode("ascii", "replace")).get("SwapTotal", 1)
         )
         self._rate_limiter = RateLimiter(self._start.at)
@@ -144,6 +147,7 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
 
     def sample(self, interval_seconds: float) -> bool:
         """Take one cheap sample, and return True if proportional sizes are worth reading."""
+        # Outside of the lock: a scan must not delay the end of a cell.
         marked = self._scan_marked_when_due()
         with self._lock:
             if self._result is not None:
@@ -185,6 +189,7 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         if status is None:
             self._window.is_complete = False
             return
+        # StatusFile returns the same object while nothing has changed, and then there is nothing to note.
         is_known = status is self._status and self._noted is self._window
         self._status, self._status_at = status, self._clock()
         self._window.is_complete = True

@@ -89,6 +89,7 @@ class LinuxWindow:
         is_mark_read: bool = True,
     ) -> None:
         """Add one sample of the kernel process; ``is_mark_read`` is False for a watermark that was just reset."""
+        # Resident and swapped pages of one sample are of one moment; sums of maxima are not.
         if rss_bytes + swap_bytes > (self.sampled_bytes or 0):
             self.file_bytes = file_bytes
         self.resident.note(rss_bytes, mark_bytes, is_read=is_mark_read)
@@ -154,6 +155,7 @@ def footprint_reading(window: LinuxWindow, instrument: Instrument) -> Reading:
     metric = Metric.PEAK_FOOTPRINT
     if window.sampled_bytes is None and window.pss_bytes is None:
         return Unavailable(metric=metric, reason=GONE)
+    # Pages of memfd or deleted files in /dev/shm that no process maps are charged to the group only.
     holds_unmapped = (window.group_bytes or 0) > window.high_bytes + instrument.tolerance_bytes
     if window.lost_mark(instrument) and window.is_complete and not window.had_children:
         return _lost_footprint(window, instrument)

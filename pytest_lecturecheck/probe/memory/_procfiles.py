@@ -68,6 +68,7 @@ class KeptFile:
         if self._descriptor < 0 and not self._open():
             return None
         try:
+            # pread at 0 makes procfs render the file again, without opening it again.
             text = chunk = read_at(self._descriptor, 0)
             while len(chunk) >= _SHORT_READ:
                 chunk = read_at(self._descriptor, len(text))

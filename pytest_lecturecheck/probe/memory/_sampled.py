@@ -131,6 +131,7 @@ class SampledProbe(CellWindows[SampledWindow, WindowSum]):
 
     def _prepare_first_cell(self) -> None:
         """Measure what a launcher has started in its place, now that the kernel is ready."""
+        # Not earlier: until the kernel is ready, a launcher may not have started it.
         pid = self._source.worker(self._pid)
         if pid != self._pid:
             self._pid, self._own = pid, None

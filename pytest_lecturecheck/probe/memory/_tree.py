@@ -75,7 +75,9 @@ class ProcessTree:
         self._walk_count = 0
         self._starts: set[int] = set()
         self._walked_at = float("-inf")
+        # A mark is inherited: pytest itself carries it if it runs inside a lecture.
         self._excluded = {pid, *self._ancestors()}
+        # Lists of children need CONFIG_PROC_CHILDREN, which some container hosts lack.
         own = f"{proc_root}/{pid}/task/{pid}"
         self._has_lists = os.path.exists(f"{own}/children") or not os.path.exists(own)  # noqa: PTH110 - Path costs more
 
@@ -131,6 +133,7 @@ class ProcessTree:
         """Return True if there was no process before and no list has one now, which is the usual case."""
         if self._members or self._starts or self._strays or self._zombies or self._children:
             return False
+        # Children are listed under the thread that started them, so a new thread needs a new list.
         if len(self._descriptors) != thread_count:
             return False
         try:

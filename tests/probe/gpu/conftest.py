@@ -7,7 +7,7 @@ from support.stub_library import compile_stub
 
 @pytest.fixture(scope="session")
 def build_stub(tmp_path_factory):
-    """Give a function that compiles the stand-in of the driver's library and gives the folder it lies in."""
+    """Return a function that compiles the stand-in of NVML and returns its folder."""
 
     def build(*flags):
         return compile_stub(tmp_path_factory.mktemp("nvml"), *flags).parent
@@ -17,7 +17,7 @@ def build_stub(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def stub_environ(build_stub):
-    """Give the environment of a process that loads a stub, and the path of what the stub answers."""
+    """Return the environment of a process that loads a stub, and the path of the stub's answers."""
 
     def make(*flags):
         folder = build_stub(*flags)

@@ -20,7 +20,7 @@ def attribute(readings, ours, *, same_namespace=False):
     return attribution
 
 
-def figure(attribution, **changes):
+def value_of(attribution, **changes):
     return attribution.reading(attribution.peak, interval_seconds=0.1, **changes)
 
 
@@ -53,14 +53,14 @@ def foreign(name):
 @pytest.mark.parametrize("name", ["host_pids.json", "no_list.json"])
 def test_in_another_namespace_the_rise_is_the_bound(name):
     found = foreign(name)
-    assert figure(found) == bracket(0, 4000)
+    assert value_of(found) == bracket(0, 4000)
     assert not found.is_separated
     assert found.peak.others_bytes is None
 
 
 def test_an_earlier_process_is_not_ours():
     found = foreign("pid_clash.json")
-    assert figure(found) == bracket(0, 0)
+    assert value_of(found) == bracket(0, 0)
     assert found.peak.known_bytes == 0
 
 
@@ -88,7 +88,7 @@ def test_verdicts_respect_an_upper_bound(limit, kind, message):
         lecture="a.md",
         platform="p",
         outcome=Outcome.COMPLETED,
-        readings={Metric.GPU_USED: figure(foreign("host_pids.json"))},
+        readings={Metric.GPU_USED: value_of(foreign("host_pids.json"))},
     )
     limits = {Metric.GPU_USED: MetricBudget(metric=Metric.GPU_USED, limit=limit, hand_set=True)}
     verdict = judge(run, LectureBudget(lecture="a.md", metrics=limits), Policy())
@@ -101,55 +101,55 @@ def test_processes_of_this_namespace_are_added_up():
         {41, 42},
         same_namespace=True,
     )
-    assert figure(found) == sampled(290)
+    assert value_of(found) == sampled(290)
     assert found.peak.others_bytes == 740 * MIB
     assert found.is_separated
 
 
 def test_an_unused_card_is_zero_in_a_known_namespace():
-    assert figure(attribute([reading(3), reading(9003, {7: 9000})], {41}, same_namespace=True)) == sampled(0)
+    assert value_of(attribute([reading(3), reading(9003, {7: 9000})], {41}, same_namespace=True)) == sampled(0)
 
 
 def test_listed_bytes_resolve_earlier_doubts():
     found = attribute([reading(3), reading(9003, {7: 9000}), reading(9403, {7: 9000, 41: 400})], {41})
-    assert figure(found) == sampled(400)
+    assert value_of(found) == sampled(400)
     assert found.is_separated
 
 
 def test_processes_listed_with_zero_bytes_are_no_value():
     listed = [reading(500), reading(4500, {41: 0})]
-    assert figure(attribute(listed, {41})) == bracket(0, 4000)
-    assert figure(attribute(listed, {41}, same_namespace=True)) == bracket(0, 4000)
+    assert value_of(attribute(listed, {41})) == bracket(0, 4000)
+    assert value_of(attribute(listed, {41}, same_namespace=True)) == bracket(0, 4000)
 
 
 def test_processes_without_bytes_are_bounded_from_both_sides():
     found = attribute([reading(500), reading(4500, {41: None, 42: 700})], {41, 42}, same_namespace=True)
-    assert figure(found) == bracket(700, 4000, "no bytes for each process: N/A")
+    assert value_of(found) == bracket(700, 4000, "no bytes for each process: N/A")
 
 
 def test_no_list_at_all():
     found = attribute([reading(500, None, reason="no permission to read the card")] * 2, {41}, same_namespace=True)
-    assert figure(found) == bracket(0, 0, "no permission to read the card")
+    assert value_of(found) == bracket(0, 0, "no permission to read the card")
 
 
 def test_a_leaving_process_does_not_hide_the_runs_use():
     # 5000 MiB of a neighbour go, 4000 MiB of the run come: the device falls.
     found = attribute([reading(5003, {7: 5000}), reading(4003)], {41})
-    assert figure(found) == bracket(0, 4000)
+    assert value_of(found) == bracket(0, 4000)
     unlisted = attribute([reading(5003), reading(3), reading(4003)], {41})
-    assert figure(unlisted) == bracket(0, 4000)
+    assert value_of(unlisted) == bracket(0, 4000)
 
 
 def test_growth_of_earlier_processes_is_not_the_runs():
-    assert figure(attribute([reading(503, {7: 500}), reading(2503, {7: 2500})], {41})) == bracket(0, 0)
+    assert value_of(attribute([reading(503, {7: 500}), reading(2503, {7: 2500})], {41})) == bracket(0, 0)
 
 
 def test_unlisted_memory_counts_only_if_it_stays():
     ending = [reading(3), reading(9003, {7: 9000}), *[reading(9003)] * 5, reading(3)]
-    assert figure(attribute(ending, {41}, same_namespace=True)) == sampled(0)
+    assert value_of(attribute(ending, {41}, same_namespace=True)) == sampled(0)
     staying = [reading(3), *[reading(9003)] * 20]
     found = attribute(staying, {41}, same_namespace=True)
-    assert figure(found) == bracket(0, 9000, "held by no listed process")
+    assert value_of(found) == bracket(0, 9000, "held by no listed process")
 
 
 def test_managed_memory_makes_it_a_range():
@@ -157,35 +157,35 @@ def test_managed_memory_makes_it_a_range():
     readings = [reading(3), *[reading(5003 + 53_990, {41: 5000})] * 20]
     found = attribute(readings, {41}, same_namespace=True)
     doubt = "more is in use than processes are listed with, as with managed memory"
-    assert figure(found) == bracket(5000, 58_990, doubt)
+    assert value_of(found) == bracket(5000, 58_990, doubt)
     assert not found.is_separated
 
 
 def test_memory_of_others_beside_the_run_is_not_managed():
     readings = [reading(3), *[reading(59_003, {41: 5000, 7: 54_000})] * 20]
-    assert figure(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
+    assert value_of(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
 
 
 def test_overhead_of_the_driver_is_not_managed_memory():
     readings = [reading(3), *[reading(5203, {41: 5000})] * 20]
-    assert figure(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
+    assert value_of(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
 
 
 def test_a_brief_rise_beside_the_list_is_not_managed_memory():
     """Memory of a process that is ending is not listed any more before it is freed."""
     readings = [reading(3), *[reading(9003, {41: 5000})] * 5, *[reading(5003, {41: 5000})] * 20]
-    assert figure(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
+    assert value_of(attribute(readings, {41}, same_namespace=True)) == sampled(5000)
 
 
 def test_a_device_that_fails_midway_leaves_a_lower_bound():
-    told = attribute([reading(3), reading(403, {41: 400})], {41}, same_namespace=True)
-    found = figure(told, failure="the GPU is lost")
+    listed = attribute([reading(3), reading(403, {41: 400})], {41}, same_namespace=True)
+    found = value_of(listed, failure="the GPU is lost")
     assert (found.value, found.method, found.source) == (
         400 * MIB,
         Method.SAMPLED,
         "NVML, the run's processes, until: the GPU is lost",
     )
-    assert figure(foreign("no_list.json"), failure="the GPU is lost") == Unavailable(
+    assert value_of(foreign("no_list.json"), failure="the GPU is lost") == Unavailable(
         metric=Metric.GPU_USED, reason="PID namespace, and then: the GPU is lost"
     )
 
@@ -198,7 +198,7 @@ _moments = st.lists(st.tuples(st.integers(0, 9000), _lists), min_size=1, max_siz
 @given(_moments, st.frozensets(st.integers(1, 6)), st.booleans())
 def test_bounds_hold_whatever_is_listed(moments, ours, same_namespace):
     readings = [reading(used, listed) for used, listed in moments]
-    found = figure(attribute(readings, ours, same_namespace=same_namespace))
+    found = value_of(attribute(readings, ours, same_namespace=same_namespace))
     before = set(moments[0][1] or ())
     most = max(sum(used or 0 for pid, used in (listed or {}).items() if pid in ours - before) for _, listed in moments)
     assert found.value == most * MIB
@@ -207,6 +207,6 @@ def test_bounds_hold_whatever_is_listed(moments, ours, same_namespace):
 
 @given(st.lists(st.integers(0, 9000), min_size=2, max_size=12))
 def test_zero_is_never_claimed_if_the_device_rose(levels):
-    found = figure(attribute([reading(used) for used in levels], {41}))
+    found = value_of(attribute([reading(used) for used in levels], {41}))
     assert found.method is Method.BRACKET
     assert found.high == max(used - min(levels[: position + 1]) for position, used in enumerate(levels)) * MIB

@@ -23,7 +23,7 @@ class Bench:
         )
 
     def set(self, pid=KERNEL, *, held=50, rss=None, interval=None, peak=None, rss_peak=None, **known):
-        """Give a process sizes in MiB; ``interval`` and ``peak`` are what the system's counters say."""
+        """Set the sizes of a process in MiB; ``interval`` and ``peak`` are the counters of the OS."""
         sizes = {
             "footprint_bytes": held,
             "resident_bytes": held if rss is None else rss,
@@ -61,7 +61,7 @@ def bench():
 
 @pytest.fixture
 def counting():
-    """Give a bench whose system counts the peak anew when it is told to."""
+    """Return a bench whose OS can reset the counter of the peak."""
     made = Bench(FakeSource(resident_peak="", beyond_resident="beyond"))
     made.set(held=50, interval=60, peak=60)
     made.probe.sample(0.025)
@@ -311,7 +311,7 @@ def test_file_pages_make_the_resident_size_larger(counting):
     found = counting.end().readings
     assert found[Metric.PEAK_RSS].text == ">= 90 MiB"
     assert found[Metric.PEAK_FOOTPRINT].text == "50 MiB"
-    assert found[Metric.PEAK_COMPRESSED] == Unavailable(metric=Metric.PEAK_COMPRESSED, reason="not told")
+    assert found[Metric.PEAK_COMPRESSED] == Unavailable(metric=Metric.PEAK_COMPRESSED, reason="not reported")
 
 
 def test_memory_pressure_is_shown_beside_swap(bench):
