@@ -301,7 +301,10 @@ class LedgerFiles:
         lines = self._journal_lines(_MOST_BYTES)
         kept = "\n".join(lines[len(lines) // 2 :]) + "\n"
         temporary = path.with_name(f".{_JOURNAL}.tmp")
-        temporary.write_text(kept, encoding="ascii", errors="replace")
+        # A new file: opening a pipe in its place would wait for a reader, with the lock held.
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x", encoding="ascii", errors="replace") as file:
+            file.write(kept)
         temporary.replace(path)
 
 

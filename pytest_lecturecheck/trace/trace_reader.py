@@ -191,7 +191,9 @@ def write_perfetto_copy(source: Path, target: Path) -> None:
     head = next(chunks, b"")
     begin, mark, rest = head.partition(b'"traceEvents"')
     try:
-        with gzip.open(target, "wb", compresslevel=_LEVEL) as file:
+        # The lecture can put a pipe in the place of the copy, and opening it for writing would wait for a reader.
+        target.unlink(missing_ok=True)
+        with target.open("xb") as opened, gzip.GzipFile(fileobj=opened, mode="wb", compresslevel=_LEVEL) as file:
             file.write(_METADATA.sub(b"", begin) + mark + rest)
             for chunk in chunks:
                 file.write(chunk)

@@ -5,6 +5,7 @@ A reader that waits for a pipe would never return: the alarm turns that into a f
 """
 
 import contextlib
+import gzip
 import signal
 
 import pytest
@@ -23,7 +24,7 @@ from pytest_lecturecheck.store.budget_file.files import load_budgets
 from pytest_lecturecheck.store.failures import read_failures
 from pytest_lecturecheck.store.git_commit import read_commit
 from pytest_lecturecheck.store.session_history import read_session
-from pytest_lecturecheck.trace.trace_reader import read_trace
+from pytest_lecturecheck.trace.trace_reader import read_trace, write_perfetto_copy
 
 pytestmark = needs_odd_files
 KINDS = ("pipe", "link to pipe", "link to /dev/zero", "sparse")
@@ -102,6 +103,17 @@ def test_the_commit_is_unknown_without_waiting(tmp_path, kind):
     (tmp_path / ".git").mkdir()
     put_odd_file(tmp_path / ".git" / "HEAD", kind)
     assert read_commit(tmp_path) == ""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to pipe", "folder"])
+def test_the_copy_of_a_trace_replaces_what_is_there(tmp_path, kind):
+    """The lecture can write to the folder of its traces."""
+    source = tmp_path / "x.trace.json.gz"
+    source.write_bytes(gzip.compress(b'{"traceEvents":[]}'))
+    target = put_odd_file(tmp_path / "perfetto.json.gz", kind)
+    with contextlib.suppress(TraceFileError):
+        write_perfetto_copy(source, target)
+    assert target.is_file() == (kind != "folder")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to pipe", "link to /dev/zero"])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.files import open_plain
 from pytest_lecturecheck.kernel.agent.device_agent import SLOT_BYTES
 from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_allocators, clean_compilation, clean_seconds
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
@@ -90,16 +89,8 @@ def _read_slots(path: Path) -> Iterator[dict[str, Any]]:
 
 def read_private_file(path: Path, longest_bytes: int) -> bytes:
     """Read the beginning of a regular file that a kernel wrote; empty if it is a link, a device or missing."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        if path.is_symlink():
-            return b""
-        descriptor = os.open(path, flags)
+        with open_plain(path, most_bytes=None, follow_links=False) as file:
+            return file.read(longest_bytes)
     except OSError:
         return b""
-    try:
-        return os.read(descriptor, longest_bytes) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
