@@ -54,7 +54,7 @@ def test_an_unknown_lecture_takes_a_share(known):
 @pytest.mark.parametrize(
     ("host_gib", "worker_count", "share_gib"), [(24, 1, 12), (24, 2, 12), (24, 6, 4), (24, 100, 1), (0.5, 4, 0.5)]
 )
-def test_the_share_is_an_equal_part_of_at_least_a_gibibyte(host_gib, worker_count, share_gib):
+def test_the_share_is_equal_and_at_least_a_gibibyte(host_gib, worker_count, share_gib):
     assert default_share_bytes(Capacity(host_bytes=round(host_gib * GIB)), worker_count) == share_gib * GIB
 
 

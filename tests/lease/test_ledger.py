@@ -227,7 +227,7 @@ def test_a_huge_lease_is_not_read_whole(ledger, folder):
     assert found == UNREADABLE
 
 
-def test_a_pipe_in_place_of_the_journal_is_not_waited_for(ledger, folder):
+def test_a_pipe_in_place_of_the_journal_is_refused(ledger, folder):
     with ledger.try_acquire(SMALL) as lease:
         (folder / "journal.jsonl").unlink()
         os.mkfifo(folder / "journal.jsonl")

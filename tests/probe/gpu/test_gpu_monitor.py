@@ -175,7 +175,7 @@ def test_a_cell_of_another_namespace_is_bounded():
     assert [(holder.pid, holder.kind) for holder in use.holders] == [(990001, HolderKind.FOREIGN)]
 
 
-def test_a_lost_card_keeps_its_readings_and_is_not_read_again():
+def test_a_lost_card_keeps_its_readings():
     bench = Bench(T4, SECOND)
     probe = bench.monitor.open_probe(41, "t")
     bench.at(1.0, reading(503, {41: 500}))

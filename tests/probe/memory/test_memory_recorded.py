@@ -248,7 +248,7 @@ def test_a_zombie_counts_for_the_cell_that_made_it_only(proc, open_probe):
     assert (footprint(first).method, footprint(second).method) == (Method.SAMPLED, Method.EXACT)
 
 
-def test_a_process_that_left_the_tree_is_found_by_its_mark(proc, open_probe):
+def test_a_process_outside_the_tree_is_found_by_mark(proc, open_probe):
     proc.process(1, parent=0, environ="LECTURECHECK_RUN=tok")
     proc.process(300, parent=1, environ="LECTURECHECK_RUN=tok")
     proc.process(400, parent=1, environ="LECTURECHECK_RUN=other")

@@ -160,7 +160,7 @@ def test_resident_size(bench, rss_peak, method, text):
     assert (found.method, found.text) == (method, text)
 
 
-def test_a_tree_is_bracketed_by_highest_sum_and_sum_of_peaks(counting):
+def test_a_tree_lies_between_highest_sum_and_sum_of_peaks(counting):
     counting.source.children = {KERNEL: [7], 7: [8]}
     counting.set(7, held=100, interval=900)
     counting.set(8, held=10, interval=900)
