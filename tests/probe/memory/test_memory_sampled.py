@@ -88,6 +88,16 @@ def test_a_peak_after_a_reset_is_exact(counting):
     assert (footprint(counting.close()).text, footprint(counting.close()).method) == ("700 MiB", Method.EXACT)
 
 
+def test_a_counter_that_the_cell_reset_is_no_exact_peak(counting):
+    counting.begin()
+    counting.sample(held=60, interval=700, peak=700)
+    counting.set(held=61, interval=61, peak=700)
+    found = counting.end()
+    assert found.was_peak_reset
+    assert (footprint(found).value, footprint(found).method) == (700 * MIB, Method.SAMPLED)
+    assert footprint(counting.close()).method is Method.SAMPLED
+
+
 def test_the_start_of_the_kernel_is_not_the_lectures(counting):
     counting.set(held=50, interval=900, peak=900)
     counting.begin()
