@@ -107,8 +107,10 @@ class Entry:
         """Return the 1-based line that was running in the focus cell's source, or ``None`` if it is unknown."""
         cell, evidence = self.focus, self.run.evidence
         if cell is not None and (finding := self.failing_finding) is not None:
-            is_known = finding.line is not None and cell.line is not None and finding.line >= cell.line
-            return finding.line - cell.line + 1 if is_known else None  # type: ignore[operator]
+            # A finding about the whole cell has the cell's first line: that marks nothing.
+            if finding.line is None or cell.line is None or finding.line <= cell.line:
+                return None
+            return finding.line - cell.line + 1
         if cell is None or evidence is None:
             return None
         error = evidence.error or cell.error

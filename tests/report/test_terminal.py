@@ -178,6 +178,15 @@ def test_strict_findings_are_shown_if_no_cell_failed():
     )
 
 
+@pytest.mark.parametrize(("line", "marked"), [(31, 2), (30, None), (None, None)])
+def test_the_line_of_a_strict_finding_is_marked(line, marked):
+    finding = Finding(kind=FindingKind.SHELL, message="it failed", cell_number=2, line=line, fails_when_strict=True)
+    base = within(findings=(finding,))
+    entry = replace(base, verdict=verdict(VerdictKind.FAILED, "strict: it failed", failed=True))
+    assert entry.failing_line_in_cell == marked
+    assert entry.location == f"lectures/jax_intro.md:{line or 30}"
+
+
 def install(message):
     return Finding(kind=FindingKind.INSTALL, message=message, cell_number=1, line=12)
 
