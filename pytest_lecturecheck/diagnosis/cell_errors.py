@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
+from pytest_lecturecheck.diagnosis.headroom import available_bytes, refusing_limits
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, means_device_not_usable, parse_request
 from pytest_lecturecheck.diagnosis.shadowing import shadowing_advice
 from pytest_lecturecheck.diagnosis.wording import (
     LONGEST_QUOTE,
     all_lines,
     both_units,
+    declared_text,
     error_text,
     had_text,
+    has_group_limit,
     in_brackets,
-    limit_text,
+    machine_limit_text,
     oom_lines,
     stderr_lines,
 )
@@ -57,7 +60,7 @@ def find_library_out_of_memory(evidence: Evidence) -> Cause | None:
     kind, where, against = CauseKind.LIBRARY_OUT_OF_MEMORY, "", ""
     advice: tuple[str, ...] = ()
     if request.place is MemoryPlace.HOST:
-        kind, where, against = CauseKind.HOST_OUT_OF_MEMORY, " on the host", _against_host(evidence)
+        kind, where, against = CauseKind.HOST_OUT_OF_MEMORY, " on the host", _against_host(evidence, request.size_bytes)
     elif request.place is MemoryPlace.DEVICE:
         kind, where, advice = CauseKind.DEVICE_OUT_OF_MEMORY, " on the device", (_ANOTHER_HOLDER,)
     asked = f": asked {both_units(request.size_bytes)}" if request.size_bytes is not None else ""
@@ -74,16 +77,20 @@ def find_library_out_of_memory(evidence: Evidence) -> Cause | None:
     )
 
 
-def _against_host(evidence: Evidence) -> str:
-    """Compare a request on the host with the machine's memory and with what the process held."""
-    parts = []
-    if limit := limit_text(evidence):
-        parts.append(f"the limit is {limit}")
-    if evidence.memory.available_bytes is not None:
-        parts.append(f"{format_size(evidence.memory.available_bytes)} available")
-    if had := had_text(evidence):
-        parts.append(had)
-    return f"; {'; '.join(parts)}" if parts else ""
+def _against_host(evidence: Evidence, asked_bytes: int | None) -> str:
+    """Compare a request on the host with what can refuse it, with what is declared, and with what the process held."""
+    limits = [item.text for item in refusing_limits(evidence)]
+    if not has_group_limit(evidence) and (machine := machine_limit_text(evidence)) and machine not in limits:
+        limits.append(machine)
+    elif has_group_limit(evidence) and evidence.memory.ram_bytes is not None:
+        limits.append(f"{format_size(evidence.memory.ram_bytes)}, RAM")
+    parts = [f"the limit is {limits[0]}"] if limits else []
+    if (available := available_bytes(evidence)) is not None:
+        parts.append(f"{format_size(available)} available")
+    if held := had_text(evidence):
+        parts.append(held)
+    declared = declared_text(evidence, asked_bytes) if asked_bytes is not None else ""
+    return f"{declared}; {'; '.join(parts)}" if parts else declared
 
 
 def find_unusable_device(evidence: Evidence) -> Cause | None:

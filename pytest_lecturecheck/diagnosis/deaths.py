@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
-from pytest_lecturecheck.diagnosis.memory_errors import is_near_limit
+from pytest_lecturecheck.diagnosis.headroom import is_near_any_limit
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, MemoryRequest, parse_stderr
 from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, place, stderr_lines, within
 from pytest_lecturecheck.model.evidence import Evidence
@@ -71,7 +71,7 @@ def find_kill(evidence: Evidence) -> Cause | None:
     if evidence.exit.signal != _SIGKILL:
         return None
     advice = ["the system's log (dmesg, journalctl -k) or the scheduler's says who killed it"]
-    if is_near_limit(evidence):
+    if is_near_any_limit(evidence):
         advice.insert(0, "memory was close to its limit at the last reading, so look there first")
     return Cause(
         kind=CauseKind.KILLED,

@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, peak_bytes, within
-from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope
+from pytest_lecturecheck.model.evidence import Evidence, OomKill, OomScope, WatchdogReason
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
@@ -60,24 +60,27 @@ _READ_LENGTH: Final = 4000
 
 
 def find_stop_at_cap(evidence: Evidence) -> Cause | None:
-    """Recognise a run that our own watchdog stopped."""
+    """Recognise a run that the watchdog stopped, for the reason and at the reading that the watchdog recorded."""
     if not evidence.memory.stopped_at_cap:
         return None
-    peak, cap = peak_bytes(evidence), evidence.conditions.cap_bytes
-    limit = f"the cap is {format_size(cap)}" if cap is not None else ""
+    stop, cap = evidence.memory.watchdog_stop, evidence.conditions.cap_bytes
+    sizes = [size for size in (peak_bytes(evidence), stop.footprint_bytes if stop else None) if size is not None]
+    peak = max(sizes, default=None)
+    is_over = peak is not None and cap is not None and peak > cap
+    parts = [f"its footprint {'rose to' if is_over else 'was'} {format_size(peak)}"] if peak is not None else []
     advice = _ADVICE[OomScope.CAP]
-    if peak is not None and cap is not None and peak <= cap:
-        # The watchdog also stops a run that is about to exhaust the machine.
-        headline = f"stopped before the machine ran out of memory{_when(evidence)}"
-        figures = [f"its footprint was {format_size(peak)}", limit]
-        advice = _ADVICE_MACHINE
+    if stop is not None and stop.reason is WatchdogReason.MACHINE:
+        what, advice = "stopped before the machine ran out of memory", _ADVICE_MACHINE
+        if stop.available_bytes is not None:
+            parts.append(f"{format_size(stop.available_bytes)} was left on the machine")
     else:
-        headline = f"stopped at the memory cap{_when(evidence)}"
-        figures = [f"its footprint rose to {format_size(peak)}" if peak is not None else "", limit]
-    figures = [figure for figure in figures if figure]
+        # Records of older versions do not hold the reason.
+        what = "stopped at the memory cap" if stop is not None or is_over or peak is None else "stopped by the watchdog"
+        parts += [f"the cap is {format_size(cap)}"] if cap is not None else []
+    headline = f"{what}{_when(evidence)}"
     return Cause(
         kind=CauseKind.STOPPED_AT_CAP,
-        headline=f"{headline}: {', '.join(figures)}" if figures else headline,
+        headline=f"{headline}: {', '.join(parts)}" if parts else headline,
         evidence=all_lines(evidence),
         advice=(advice,),
     )

@@ -88,8 +88,9 @@ def _form(names: Iterable[str], pattern: str, library: str, place: MemoryPlace) 
 _FORMS: Final = (
     _form(
         _XLA,
-        r"(?:INTERNAL: .*?)?(?:INTERNAL|RESOURCE_EXHAUSTED|Resource exhausted): "
-        rf"(?:Error dispatching computation: )?Out of memory allocating {_SIZE}.*",
+        # Repeated once for each computation that depends on the one that failed.
+        r"(?:INTERNAL: .*?)?(?:(?:INTERNAL|RESOURCE_EXHAUSTED|Resource exhausted): |Error dispatching computation: )+"
+        rf"Out of memory allocating {_SIZE}.*",
         "XLA",
         MemoryPlace.HOST,
     ),

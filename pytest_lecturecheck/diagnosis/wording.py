@@ -8,12 +8,13 @@ from typing import Final
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.safe_text import one_line
-from pytest_lecturecheck.units import format_duration, format_size
+from pytest_lecturecheck.units import format_declared_size, format_duration, format_size
 
 LONGEST_QUOTE: Final = 300
 """Characters of a line that is quoted from a lecture's output."""
 _STDERR_LINES: Final = 12
 _KILO: Final = 1000
+_GROUPS: Final = ("container", "Slurm")
 _SI_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -68,6 +69,16 @@ def limit_bytes(evidence: Evidence) -> int | None:
     return min(known, default=None)
 
 
+def has_group_limit(evidence: Evidence) -> bool:
+    """Return True if the smallest limit of the machine is that of a memory group: a container, or a Slurm job."""
+    return evidence.memory.limit_source.startswith(_GROUPS)
+
+
+def is_limit_of_group(evidence: Evidence) -> bool:
+    """Return True if the smallest limit in force kills a process and never refuses an allocation."""
+    return is_limit_the_cap(evidence) or has_group_limit(evidence)
+
+
 def is_limit_the_cap(evidence: Evidence) -> bool:
     """Return True if the cap of the run is the smallest limit."""
     limit = evidence.memory.limit_bytes
@@ -87,14 +98,24 @@ def limit_text(evidence: Evidence) -> str:
     """Name the smallest memory limit in force (``24 GiB, RAM``), or an empty string."""
     if evidence.conditions.cap_bytes is not None and is_limit_the_cap(evidence):
         return f"{format_size(evidence.conditions.cap_bytes)}, the memory cap of this run"
-    return _machine_limit_text(evidence)
+    return machine_limit_text(evidence)
 
 
-def _machine_limit_text(evidence: Evidence) -> str:
+def machine_limit_text(evidence: Evidence) -> str:
+    """Name the smallest memory limit of the machine (``24 GiB, RAM``), or return an empty string."""
     if evidence.memory.limit_bytes is None:
         return ""
     source = one_line(evidence.memory.limit_source)
     return f"{format_size(evidence.memory.limit_bytes)}{f', {source}' if source else ''}"
+
+
+def declared_text(evidence: Evidence, asked_bytes: int) -> str:
+    """Compare a request with the memory that the lecture's package declares; an empty string if it declares none."""
+    declared = evidence.memory.declared_bytes
+    if declared is None:
+        return ""
+    size = format_declared_size(declared)
+    return f"; that is more than the declared {size}" if asked_bytes > declared else f"; declared: {size}"
 
 
 def memory_lines(evidence: Evidence) -> Iterator[str]:
@@ -108,7 +129,7 @@ def memory_lines(evidence: Evidence) -> Iterator[str]:
     machine = []
     if evidence.memory.available_bytes is not None:
         machine.append(f"available {format_size(evidence.memory.available_bytes)}")
-    if limit := _machine_limit_text(evidence):
+    if limit := machine_limit_text(evidence):
         machine.append(f"limit {limit}")
     if evidence.memory.swap_bytes is not None:
         machine.append(f"swap {format_size(evidence.memory.swap_bytes)}" if evidence.memory.swap_bytes else "no swap")

@@ -46,6 +46,31 @@ class OomKill:
     where: str = ""
 
 
+class WatchdogReason(StrEnum):
+    """Why the watchdog stopped a run."""
+
+    CAP = "cap"
+    """The footprint exceeded the memory cap of the run."""
+    MACHINE = "machine"
+    """The machine was about to run out of memory, and this run held more than was left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchdogStop:
+    """
+    The reading at which the watchdog stopped a run.
+
+    Attributes:
+        reason: why.
+        footprint_bytes: footprint of the run at that reading.
+        available_bytes: memory that was available on the machine, or ``None`` if that was not the reason.
+    """
+
+    reason: WatchdogReason
+    footprint_bytes: int
+    available_bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelExit:
     """
@@ -125,7 +150,14 @@ class MemoryFacts:
         ulimit_bytes: smallest limit of ``ulimit`` in force for the kernel's memory, or ``None``.
         ulimit_source: which one it is ("ulimit -v (RLIMIT_AS)"), or an empty string.
         swap_bytes: swap space of the machine, or ``None``.
-        stopped_at_cap: whether the watchdog killed the run's processes because they exceeded the cap.
+        ram_bytes: physical memory of the machine, or ``None``.
+        refuses_when_full: whether the system refuses allocations when memory runs out, or ``None`` if unknown. Linux
+            does so with ``vm.overcommit_memory = 2`` only; otherwise it kills.
+        commit_limit_bytes: memory that all processes together may reserve, or ``None`` if the system sets no such
+            limit.
+        declared_bytes: memory that the lecture's package declares, or ``None``.
+        stopped_at_cap: whether the watchdog killed the run's processes.
+        watchdog_stop: why the watchdog did so, or ``None`` if it did not, or an older version kept the record.
         oom_kills: counters of OOM kills that rose during the run.
         kernel_log: lines of the operating system's log about a kill of one of the run's processes.
     """
@@ -140,7 +172,12 @@ class MemoryFacts:
     ulimit_bytes: int | None = None
     ulimit_source: str = ""
     swap_bytes: int | None = None
+    ram_bytes: int | None = None
+    refuses_when_full: bool | None = None
+    commit_limit_bytes: int | None = None
+    declared_bytes: int | None = None
     stopped_at_cap: bool = False
+    watchdog_stop: WatchdogStop | None = None
     oom_kills: tuple[OomKill, ...] = ()
     kernel_log: tuple[str, ...] = ()
 

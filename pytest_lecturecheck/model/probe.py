@@ -60,6 +60,21 @@ class CellReadings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRule:
+    """
+    What the system does when more memory is allocated than there is.
+
+    Attributes:
+        refuses_when_full: whether allocations fail when memory runs out, or ``None`` if unknown. Where they do not, a
+            process is killed when it uses what it was promised.
+        limit_bytes: memory that all processes together may reserve, or ``None`` if there is no such limit.
+    """
+
+    refuses_when_full: bool | None = None
+    limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSegment:
     """A segment of POSIX shared memory: the size it was made with, and the memory it really takes."""
 

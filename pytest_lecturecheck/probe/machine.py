@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.model.platform import Machine, platform_label
+from pytest_lecturecheck.model.probe import CommitRule
 from pytest_lecturecheck.probe.memory_limits import (
     MemoryLimit,
     cgroup_memory_limits,
@@ -76,6 +77,38 @@ def read_ulimit(pid: int) -> tuple[int, str] | None:
     """
     limit = smallest_ulimit(_ROOT, pid) if sys.platform == "linux" else _smallest_ulimit(_ENDLESS)
     return (limit.limit_bytes, limit.source) if limit is not None else None
+
+
+def read_commit_rule() -> CommitRule:
+    """Return whether this system refuses allocations when memory runs out, and from which amount on."""
+    if sys.platform == "linux":
+        return read_linux_commit_rule(_ROOT)
+    elif sys.platform == "win32":  # noqa: RET505 - type checkers treat code after it as unreachable
+        import psutil  # noqa: PLC0415 - slow to import, and Linux does without
+
+        # The commit limit of Windows is RAM and all page files together; a page file may still grow.
+        limit = int(psutil.virtual_memory().total + psutil.swap_memory().total)
+        return CommitRule(refuses_when_full=True, limit_bytes=limit)
+    else:
+        # macOS refuses memory once there is no room for swap left, and has no limit on reservations.
+        return CommitRule(refuses_when_full=sys.platform == "darwin" or None)
+
+
+def read_linux_commit_rule(root: Path) -> CommitRule:
+    """
+    Read what ``vm.overcommit_memory`` says; see proc(5).
+
+    With 2, allocations fail beyond ``CommitLimit``. With 0 and 1 they succeed, and a process is killed later; with 0 a
+    single request beyond RAM and swap fails.
+
+    Args:
+        root: ``/``, or a recorded tree.
+    """
+    mode = _read_text(root / "proc" / "sys" / "vm" / "overcommit_memory").strip()
+    if mode == "2":
+        limit = parse_sizes(_read_text(root / "proc" / "meminfo")).get("CommitLimit")
+        return CommitRule(refuses_when_full=True, limit_bytes=limit)
+    return CommitRule(refuses_when_full=False if mode in {"0", "1"} else None)
 
 
 def read_linux_machine(

@@ -36,41 +36,15 @@ _SAYS_NOTHING: Final = frozenset(
 )
 _TRANSIENT_ERRORS: Final = frozenset(
     {
-        "BrokenPipeError",
-        "ChunkedEncodingError",
-        "ConnectError",
-        "ConnectTimeout",
-        "ConnectionAbortedError",
-        "ConnectionError",
-        "ConnectionRefusedError",
-        "ConnectionResetError",
         "FileNotFoundError",
-        "HTTPError",
         "ImportError",
-        "IncompleteRead",
-        "MaxRetryError",
         "ModuleNotFoundError",
-        "NewConnectionError",
         "NotADirectoryError",
         "PermissionError",
-        "PoolTimeout",
-        "ProxyError",
-        "ReadError",
-        "ReadTimeout",
-        "RemoteDataError",
-        "RemoteDisconnected",
-        "SSLEOFError",
-        "SSLError",
-        "Timeout",
-        "TimeoutError",
-        "URLError",
-        "YFRateLimitError",
-        "gaierror",
-        "timeout",
     }
 )
 """
-Errors about something outside the lecture: a server that answers tomorrow, a file or module that somebody adds.
+Errors about something outside the lecture, beside the network: a file or module that somebody adds.
 
 They occur early, so little time is saved by remembering them, and a repeated failure would be wrong once the cause is
 gone.
@@ -219,6 +193,11 @@ def is_worth_remembering(entry: Entry) -> bool:
     error = evidence.error if evidence is not None else None
     if error is None:
         return True
+    from pytest_lecturecheck.diagnosis.network import find_network_failure  # noqa: PLC0415 - only for bad ends
+
+    if find_network_failure(error) is not None:
+        # A server may answer tomorrow.
+        return False
     number = _ERRNO.match(error.value)
     return error.name not in _TRANSIENT_ERRORS and (number is None or int(number["number"]) not in _TRANSIENT_ERRNOS)
 

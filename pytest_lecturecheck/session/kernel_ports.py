@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lecturecheck.model.evidence import OomKill
-from pytest_lecturecheck.model.probe import DeviceProbe, Probe, SharedSegment
+from pytest_lecturecheck.model.probe import CommitRule, DeviceProbe, Probe, SharedSegment
 from pytest_lecturecheck.probe import machine, marked_processes, oom
 from pytest_lecturecheck.probe.gpu.monitor import GpuMonitor
 from pytest_lecturecheck.probe.memory import open_memory_probe
@@ -75,6 +75,11 @@ class MachineMemory:
     def ulimit(pid: int) -> tuple[int, str] | None:
         """Return the smallest limit of ``ulimit`` on a process's memory, and its name."""
         return machine.read_ulimit(pid)
+
+    @staticmethod
+    def commit_rule() -> CommitRule:
+        """Return whether the system refuses allocations when memory runs out, and from which amount on."""
+        return machine.read_commit_rule()
 
 
 class MachineOomRecords:

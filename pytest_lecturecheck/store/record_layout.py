@@ -65,6 +65,11 @@ _EVIDENCE: Final = {
     "environment": "conditions.environment",
     "lecture": "lecture",
     "scheduler": "conditions.scheduler",
+    "ram_bytes": "memory.ram_bytes",
+    "refuses_when_full": "memory.refuses_when_full",
+    "commit_limit_bytes": "memory.commit_limit_bytes",
+    "declared_memory_bytes": "memory.declared_bytes",
+    "watchdog_stop": "memory.watchdog_stop",
 }
 
 _RUN: Final = {

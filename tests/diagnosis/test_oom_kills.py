@@ -9,8 +9,8 @@ from support.made_records import changed, made_evidence
 from support.roomy_evidence import BY_CAP, BY_CONTAINER, BY_MACHINE, ROOMY, ROOMY_LINES, V2, check
 
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
-from pytest_lecturecheck.model.evidence import OomKill, OomScope
-from pytest_lecturecheck.units import GIB
+from pytest_lecturecheck.model.evidence import OomKill, OomScope, WatchdogReason, WatchdogStop
+from pytest_lecturecheck.units import GIB, MIB
 
 KILLED = changed(ROOMY, signal=9)
 
@@ -208,13 +208,38 @@ def test_a_run_that_was_stopped_at_its_cap():
     )
 
 
-def test_a_run_that_was_stopped_for_the_machines_sake():
+def stopped(reason, footprint_bytes, available_bytes=None):
+    stop = WatchdogStop(reason=reason, footprint_bytes=footprint_bytes, available_bytes=available_bytes)
+    return changed(CAPPED, watchdog_stop=stop, peak_footprint_bytes=3 * GIB, last_footprint_bytes=3 * GIB)
+
+
+def test_a_run_that_was_stopped_for_the_machine():
     check(
-        changed(CAPPED, peak_footprint_bytes=3 * GIB, last_footprint_bytes=3 * GIB),
+        stopped(WatchdogReason.MACHINE, 3 * GIB, 60 * MIB),
         CauseKind.STOPPED_AT_CAP,
         (
             "stopped before the machine ran out of memory in code cell 2, line 9: "
-            "its footprint was 3 GiB, the cap is 4 GiB"
+            "its footprint was 3 GiB, 60 MiB was left on the machine"
         ),
         advice=(LESS_MEMORY,),
+    )
+
+
+@pytest.mark.parametrize(("footprint_bytes", "text"), [(int(4.2 * GIB), "rose to 4.2 GiB"), (4 * GIB, "was 4 GiB")])
+def test_the_watchdog_says_that_the_cap_was_the_reason(footprint_bytes, text):
+    """Later readings may be below the cap; with 20 GiB free the machine was never the reason."""
+    check(
+        stopped(WatchdogReason.CAP, footprint_bytes),
+        CauseKind.STOPPED_AT_CAP,
+        f"stopped at the memory cap in code cell 2, line 9: its footprint {text}, the cap is 4 GiB",
+        advice=(MORE_CAP,),
+    )
+
+
+def test_without_a_recorded_reason_none_is_guessed():
+    check(
+        changed(CAPPED, peak_footprint_bytes=3 * GIB, last_footprint_bytes=3 * GIB),
+        CauseKind.STOPPED_AT_CAP,
+        "stopped by the watchdog in code cell 2, line 9: its footprint was 3 GiB, the cap is 4 GiB",
+        advice=(MORE_CAP,),
     )

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_lecturecheck.model.probe import CommitRule
 from pytest_lecturecheck.probe.machine import (
     available_memory,
     detect_machine,
     detect_platform,
+    read_commit_rule,
     read_linux_available_memory,
+    read_linux_commit_rule,
     read_linux_machine,
     read_ulimit,
 )
@@ -246,3 +249,24 @@ def test_the_ulimit_of_a_process_that_is_gone(tree):
     assert smallest_ulimit(tree, 77).limit_bytes == 2 * RAM
     write(tree, proc__77__limits=LIMITS.format(data="unlimited", address="unlimited"))
     assert smallest_ulimit(tree, 77) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule"),
+    [
+        ("0\n", CommitRule(refuses_when_full=False)),
+        ("1\n", CommitRule(refuses_when_full=False)),
+        ("2\n", CommitRule(refuses_when_full=True, limit_bytes=3 * GIB)),
+        ("", CommitRule()),
+    ],
+)
+def test_the_mode_of_overcommit_says_whether_memory_is_refused(tmp_path, mode, rule):
+    write(tmp_path, proc__meminfo=f"MemTotal: 65536000 kB\nCommitLimit: {3 * 1024**2} kB\n")
+    write(tmp_path, proc__sys__vm__overcommit_memory=mode)
+    assert read_linux_commit_rule(tmp_path) == rule
+
+
+def test_this_system_states_its_commit_rule():
+    rule = read_commit_rule()
+    assert rule.refuses_when_full in {True, False, None}
+    assert rule.limit_bytes is None or rule.limit_bytes > 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
+from pytest_lecturecheck.model.evidence import WatchdogReason, WatchdogStop
 from pytest_lecturecheck.model.probe import Probe
 from pytest_lecturecheck.units import MIB
 
@@ -67,7 +68,7 @@ async def watch(
     cap: Cap,
     probe: Probe,
     available_memory: Callable[[], int | None],
-    kill: Callable[[], None],
+    kill: Callable[[WatchdogStop], None],
     has_left_group: Callable[[], bool] = lambda: False,
 ) -> None:
     """
@@ -82,7 +83,7 @@ async def watch(
         cap: the cap.
         probe: measures the run.
         available_memory: returns the available memory of the machine, in bytes.
-        kill: kills the run's processes at once.
+        kill: kills the run's processes at once, for the reason it is given.
         has_left_group: returns whether the kernel runs outside its group. Leaving takes privileges that lectures in
             containers often have.
     """
@@ -95,18 +96,22 @@ async def watch(
         if snapshot is None:
             continue
         # A group is the better judge: it does not charge library files that other processes use as well.
-        exceeded = not cap.holder and snapshot.footprint_bytes > cap.limit_bytes
+        footprint = snapshot.footprint_bytes
+        exceeded = not cap.holder and footprint > cap.limit_bytes
         if exceeded and cap.group is not None and cap.group.is_limit_in_force():
             # Two rounds in a row, because a kernel that the group has just killed leaves it as well.
             rounds_outside = rounds_outside + 1 if has_left_group() else 0
             exceeded = rounds_outside > 1
-        if not exceeded and rounds_left <= 0:
+        if exceeded:
+            kill(WatchdogStop(reason=WatchdogReason.CAP, footprint_bytes=footprint))
+            return
+        if rounds_left <= 0:
             available = available_memory()
             rounds_left = _rounds_to_next_read(available)
-            exceeded = available is not None and available < floor_bytes and snapshot.footprint_bytes > available
-        if exceeded:
-            kill()
-            return
+            if available is not None and available < floor_bytes and footprint > available:
+                reason = WatchdogReason.MACHINE
+                kill(WatchdogStop(reason=reason, footprint_bytes=footprint, available_bytes=available))
+                return
 
 
 def _rounds_to_next_read(available_bytes: int | None) -> int:

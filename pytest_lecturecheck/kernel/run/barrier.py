@@ -8,6 +8,7 @@ import time
 from typing import Final, Protocol
 
 from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
+from pytest_lecturecheck.model.evidence import WatchdogStop
 from pytest_lecturecheck.model.probe import Snapshot
 
 _LOOK_SECONDS: Final = 0.1
@@ -24,7 +25,7 @@ class WatchedKernel(Protocol):
     def has_ended(self) -> bool:
         """Return True if its process has ended."""
 
-    def stop(self) -> None:
+    def stop(self, why: WatchdogStop) -> None:
         """Kill it because of its memory."""
 
 
@@ -137,7 +138,7 @@ class BarrierSlot:
         kernel = self._kernel
         return None if kernel is None or kernel.has_ended else kernel.probes.memory.snapshot()
 
-    def stop(self) -> None:
+    def stop(self, why: WatchdogStop) -> None:
         """Kill the kernel at once."""
         if self._kernel is not None:
-            self._kernel.stop()
+            self._kernel.stop(why)

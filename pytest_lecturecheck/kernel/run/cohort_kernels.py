@@ -15,6 +15,7 @@ from pytest_lecturecheck.kernel.run.barrier import Barrier, BarrierSlot
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
 from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.cohort import PeakOfSum
+from pytest_lecturecheck.model.evidence import WatchdogReason, WatchdogStop
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP
@@ -154,7 +155,8 @@ class _Watch:
         if self._highest is None or total > self._highest[0]:
             self._highest = (total, time.perf_counter(), held)
         if self._cap_bytes is not None and total > self._cap_bytes:
-            self._slots[held.index(max(held))].stop()
+            most = max(held)
+            self._slots[held.index(most)].stop(WatchdogStop(reason=WatchdogReason.MACHINE, footprint_bytes=most))
 
     def peak(self, began: float) -> PeakOfSum | None:
         """Return the highest sum, with its time after ``began``."""

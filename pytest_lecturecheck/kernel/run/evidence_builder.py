@@ -16,7 +16,7 @@ from pytest_lecturecheck.model.evidence import CellUsage, Evidence, HostFacts, K
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.model.probe import CellReadings
+from pytest_lecturecheck.model.probe import CellReadings, CommitRule
 from pytest_lecturecheck.model.run_conditions import RunConditions
 
 
@@ -31,6 +31,9 @@ class HostMemory(Protocol):
 
     def ulimit(self, pid: int) -> tuple[int, str] | None:
         """Return the smallest limit of ``ulimit`` on a process's memory, and its name."""
+
+    def commit_rule(self) -> CommitRule:
+        """Return whether the system refuses allocations when memory runs out, and from which amount on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,7 @@ class EvidenceBuilder:
         host: reads the machine.
         devices: the run's log of GPUs.
         since: start of the run (``time.monotonic``); older lines of the system's log are about other processes.
+        declared_bytes: memory that the lecture's package declares, or ``None``.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only
@@ -75,6 +79,7 @@ class EvidenceBuilder:
         host: HostMemory,
         devices: DeviceLog,
         since: float,
+        declared_bytes: int | None = None,
     ) -> None:
         """Collect nothing yet."""
         self._lecture = lecture
@@ -84,6 +89,7 @@ class EvidenceBuilder:
         self._host = host
         self._devices = devices
         self._since = since
+        self._declared_bytes = declared_bytes
 
     def build(self, session: KernelSession | None, folder: Path, running: CellEvidence | None = None) -> Evidence:
         """
@@ -115,7 +121,12 @@ class EvidenceBuilder:
         )
 
     def _memory(self, session: KernelSession | None, running: CellEvidence | None) -> MemoryFacts:
+        commit = self._host.commit_rule()
         memory = MemoryFacts(
+            ram_bytes=self._machine.ram_bytes,
+            refuses_when_full=commit.refuses_when_full,
+            commit_limit_bytes=commit.limit_bytes,
+            declared_bytes=self._declared_bytes,
             available_bytes=self._host.available_bytes(),
             limit_bytes=self._machine.usable_memory_bytes,
             limit_source=self._machine.usable_memory_source,
@@ -142,7 +153,8 @@ class EvidenceBuilder:
             last_footprint_age_seconds=snapshot.age_seconds if snapshot is not None else None,
             ulimit_bytes=ulimit[0] if ulimit is not None else None,
             ulimit_source=ulimit[1] if ulimit is not None else "",
-            stopped_at_cap=session.stopped_at_cap,
+            stopped_at_cap=session.watchdog_stop is not None,
+            watchdog_stop=session.watchdog_stop,
             oom_kills=session.oom.kills(),
             kernel_log=session.oom.log_lines(self._since) if session.has_ended else (),
         )

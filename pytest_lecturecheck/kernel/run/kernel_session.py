@@ -18,7 +18,7 @@ from pytest_lecturecheck.kernel.process.launch import Kernel
 from pytest_lecturecheck.kernel.process.teardown import FindMarked, Leftover, kill_now, kill_tree, wait_exit
 from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
 from pytest_lecturecheck.kernel.run.oom_watch import OomWatch
-from pytest_lecturecheck.model.evidence import KernelExit
+from pytest_lecturecheck.model.evidence import KernelExit, WatchdogStop
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.probe import Probe
 
@@ -41,7 +41,7 @@ class KernelSession:
 
     Attributes:
         probe: measures the kernel's processes.
-        stopped_at_cap: whether the watchdog has killed it.
+        watchdog_stop: why the watchdog has killed it, or ``None``.
         has_agent: whether the agent answers inside the kernel.
         request_count: requests that the agent has counted, to match its payloads with cells.
         stack_taken: whether the lecture uses the signal that dumps the stack.
@@ -56,7 +56,7 @@ class KernelSession:
         self.probes = probes
         self.cap = cap
         self.oom = oom
-        self.stopped_at_cap = False
+        self.watchdog_stop: WatchdogStop | None = None
         self._stack_offer: StackOffer | None = None
         self._watchdog: asyncio.Task[None] | None = None
         self.has_agent = False
@@ -99,9 +99,9 @@ class KernelSession:
         group = self.kernel.group
         return group is not None and not self.has_ended and group.has_lost(self.kernel.pid)
 
-    def stop(self) -> None:
+    def stop(self, why: WatchdogStop) -> None:
         """Kill the kernel because of its memory."""
-        self.stopped_at_cap = True
+        self.watchdog_stop = self.watchdog_stop or why
         kill_now(self.kernel)
 
     async def connect(self, limit_seconds: float) -> None:

@@ -91,6 +91,7 @@ class _LectureRun:
             host=ports.host,
             devices=self._devices,
             since=self._clock.monotonic_origin,
+            declared_bytes=plan.settings.declared_memory_bytes,
         )
         if slot is not None:
             slot.origin = self._clock.origin
