@@ -18,6 +18,7 @@ from pytest_lecturecheck.diagnosis.headroom import (
     group_lines,
     is_exhausted,
     is_machine_full,
+    is_near_any_limit,
     is_share_used,
     left_bytes,
     machine_bytes,
@@ -241,13 +242,13 @@ def _clause(text: str) -> str:
 
 
 def _not_exhausted(evidence: Evidence) -> str:
-    peak, available = peak_bytes(evidence), available_bytes(evidence)
+    peak, available = peak_bytes(evidence), evidence.memory.available_bytes
     if peak is None:
         return "memory was not measured"
+    if has_group_limit(evidence) and is_near_any_limit(evidence):
+        return f"no known limit refuses memory here (peak {format_size(peak)})"
     if available is not None:
         return f"memory was not exhausted (peak {format_size(peak)}, {format_size(available)} free)"
-    if has_group_limit(evidence):
-        return f"no known limit refuses memory here (peak {format_size(peak)})"
     limit = machine_limit_text(evidence)
     return f"memory was not exhausted (peak {format_size(peak)}{f' of {limit}' if limit else ''})"
 

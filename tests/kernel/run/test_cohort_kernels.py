@@ -36,7 +36,7 @@ class FakeKernel:
         self.probes = KernelProbes(memory=FakeProbe(last=snapshot(size)), devices=None, devices_since=7.0)
         self.has_ended = False
 
-    def stop(self):
+    def stop(self, _why):
         self.has_ended = True
 
 
