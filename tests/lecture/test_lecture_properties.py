@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jupytext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.examples import examples
@@ -17,6 +18,7 @@ from pytest_lecturecheck.lecture.formats.chunks import parse_chunks
 from pytest_lecturecheck.lecture.formats.ipynb import parse_ipynb
 from pytest_lecturecheck.lecture.formats.jupytext import parse_script
 from pytest_lecturecheck.lecture.formats.myst import parse_myst
+from pytest_lecturecheck.lecture.formats.myst_dialect import MystDialect
 from pytest_lecturecheck.lecture.formats.parsed import Parsed
 from pytest_lecturecheck.lecture.formats.peek import find_code_cells, split_front_matter
 from pytest_lecturecheck.model.finding import FindingKind
@@ -44,7 +46,8 @@ def _check_lines(text: str, parsed: Parsed) -> None:
     assert len(cells) == len(parsed.locations)
     for cell, location in zip(cells, parsed.locations, strict=True):
         if location.line is not None and "\x0c" not in text and "\x00" not in text and "\t" not in text:
-            assert cell.source.split("\n")[0].strip() == lines[location.line - 1].strip()
+            # A cell in a quote has the mark of the quote before its source.
+            assert lines[location.line - 1].lstrip("> ").strip() == cell.source.split("\n")[0].lstrip("> ").strip()
 
 
 @QUICK
@@ -62,6 +65,24 @@ def test_every_myst_cell_runs_or_is_a_finding(body):
     hiding = ("<", "- item", "> quote", "``` {", "\x0c", "\x00", "+++", "% ", "---", "    b", "\t", "#", "  ")
     if not any(piece in body for piece in hiding):
         assert reported >= (1 if next(find_code_cells(body), None) is not None else 0)
+
+
+@QUICK
+@given(body=PAGES, dialect=st.sampled_from([MystDialect.MYSTMD, MystDialect.JUPYTEXT]))
+def test_any_page_is_read_or_refused_in_every_dialect(body, dialect):
+    text = HEADER + body
+    try:
+        parsed = parse_myst(text, path=HERE / "x.md", name="x.md", root=HERE, dialect=dialect)
+    except LectureReadError:
+        return
+    _check_lines(text, parsed)
+    if dialect is MystDialect.JUPYTEXT and "\x0c" not in text:
+        try:
+            cells = jupytext.reads(text, fmt="md:myst").cells
+        except Exception:  # noqa: BLE001 - jupytext refuses more pages, by exceptions of many kinds
+            return
+        expected = [cell.source for cell in cells if cell.cell_type == "code"]
+        assert [cell.source for cell in parsed.document.cells if cell.cell_type == "code"] == expected
 
 
 @QUICK
@@ -93,6 +114,46 @@ def test_any_script_is_read_or_refused(body):
     except LectureReadError:
         return
     assert len(parsed.locations) == sum(cell.cell_type == "code" for cell in parsed.document.cells)
+
+
+SCRIPT_PIECES = st.sampled_from(
+    [
+        "# %%", "# %% [markdown]", "# %% [raw]", "# %%time", "# +", "# -", "# {{{", "# }}}", "# region a",
+        "# endregion", "# text", "x = 1", "    y = 2", "# !rm x", "# %matplotlib inline", "!ls", "who = !ls",
+        "# who = !ls", "# ls", "len?", "# cd .", "", "\x0c", '"""', "# # %%", "#", "\t# %time 1",
+        '# %% tags=["a"]', "# %% language='R'", '# %% active="ipynb"',
+    ]
+)  # fmt: skip
+HEADERS = st.sampled_from(["", "percent", "light", "hydrogen", "sphinx"])
+OPTIONS = st.sampled_from(["", "comment_magics: false", "cell_markers: '{{{,}}}'", 'cell_markers: \'"""\''])
+
+
+@QUICK
+@given(body=st.lists(SCRIPT_PIECES, max_size=14).map("\n".join), format_name=HEADERS, option=OPTIONS)
+def test_cells_of_any_script_are_those_of_jupytext(body, format_name, option):
+    option = f"#     {option}\n" if option else ""
+    header = (
+        f"# ---\n# jupyter:\n#   jupytext:\n{option}#     text_representation:\n#       extension: .py\n"
+        f"#       format_name: {format_name}\n# ---\n\n"
+    )
+    text = (header if format_name else "# %%\n") + body
+    try:
+        parsed = parse_script(text, name="x.py")
+    except LectureReadError:
+        return
+    expected = [(cell.cell_type, cell.source) for cell in jupytext.reads(text, fmt={"extension": ".py"}).cells]
+    assert [(cell.cell_type, cell.source) for cell in parsed.document.cells] == expected
+    lines = text.split("\n")
+    cells = [cell for cell in parsed.document.cells if cell.cell_type == "code"]
+    for cell, location in zip(cells, parsed.locations, strict=True):
+        if location.line is None:
+            # A form feed splits a line; sphinx-gallery scripts begin with a cell that is not in the file.
+            assert not cell.source.strip() or "\x0c" in text or cell.source == "%matplotlib inline"
+            continue
+        for offset, piece in enumerate(cell.source.rstrip().split("\n")):
+            line = lines[location.line - 1 + offset].strip()
+            made = offset == 0 and piece.startswith("%%") and line.startswith("# %%")
+            assert made or piece.strip() in {line, line.removeprefix("#").strip()}
 
 
 JSON = st.recursive(

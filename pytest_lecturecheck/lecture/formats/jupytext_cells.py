@@ -51,6 +51,9 @@ class JupytextDocument:
 
     def _find_source(self, pieces: list[str], start: int, end: int) -> int | None:
         """Return the 1-based line where a source starts, if each of its lines is one line of the file."""
+        while not pieces[-1].strip():
+            # jupytext adds a line to a cell magic that it makes itself.
+            pieces = pieces[:-1]
         found = self._match(pieces, start, end)
         if found is None and pieces[0].startswith("%%"):
             # jupytext made the cell magic from the language in the marker above: "# %% language='R'".
