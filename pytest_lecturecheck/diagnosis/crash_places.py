@@ -9,7 +9,7 @@ the running cell itself.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.wording import LONGEST_QUOTE
@@ -42,7 +42,8 @@ def find_crash_place(evidence: Evidence) -> CrashPlace | None:
     frames = _frames(evidence.exit.stderr_tail)
     if not frames:
         return None
-    source = evidence.source.splitlines()
+    # Only line feeds count: str.splitlines would also split at form feeds.
+    source = evidence.source.removesuffix("\n").split("\n") if evidence.source else []
     in_cell = [frame for frame in frames if _CELL.fullmatch(frame["path"]) and frame["name"] == "<module>"]
     line = int(in_cell[-1]["line"]) if in_cell else None
     if line is not None and source and not 1 <= line <= len(source):
@@ -55,14 +56,6 @@ def find_crash_place(evidence: Evidence) -> CrashPlace | None:
         called = "called from " if parts else ""
         parts.append(f"{called}line {line} of the cell{f': {code}' if code else ''}")
     return CrashPlace(text="running Python: " + "; ".join(parts), cell_line=line)
-
-
-def at_crash(evidence: Evidence) -> Evidence:
-    """Return the evidence with the line that was running, if faulthandler names it."""
-    place = find_crash_place(evidence)
-    if place is None or place.cell_line is None or evidence.line is None or evidence.cell_number is None:
-        return evidence
-    return replace(evidence, line=evidence.line + place.cell_line - 1)
 
 
 def crash_lines(evidence: Evidence) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
+from pytest_lecturecheck.diagnosis.crash_places import crash_lines
 from pytest_lecturecheck.diagnosis.headroom import is_near_any_limit
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, MemoryRequest, parse_stderr
 from pytest_lecturecheck.diagnosis.wording import all_lines, both_units, place, stderr_lines, within
@@ -93,7 +93,7 @@ def find_native_out_of_memory(evidence: Evidence) -> Cause | None:
     advice = ("another process, or this one's earlier cells, may hold the GPU's memory; nvidia-smi shows which",)
     return Cause(
         kind=CauseKind.NATIVE_OUT_OF_MEMORY,
-        headline=f"kernel aborted (SIGABRT){within(at_crash(evidence))}; {_allocator_text(request)}{asked}",
+        headline=f"kernel aborted (SIGABRT){within(evidence)}; {_allocator_text(request)}{asked}",
         evidence=(*crash_lines(evidence), *all_lines(evidence)),
         advice=advice if device else (),
     )
@@ -111,7 +111,7 @@ def find_signal(evidence: Evidence) -> Cause | None:
     """Recognise the other signals: crashes of native code, and requests to end."""
     if evidence.exit.signal is None:
         return None
-    name, where = signal_name(evidence.exit.signal), within(at_crash(evidence))
+    name, where = signal_name(evidence.exit.signal), within(evidence)
     advice = (_SIGNAL_ADVICE[evidence.exit.signal],) if evidence.exit.signal in _SIGNAL_ADVICE else ()
     if evidence.exit.signal == _SIGABRT:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel aborted ({name}){where}"
@@ -137,7 +137,7 @@ def find_exit_code(evidence: Evidence) -> Cause | None:
         return None
     return Cause(
         kind=CauseKind.EXITED,
-        headline=f"kernel ended with exit code {_exit_code_text(evidence.exit.exit_code)}{within(at_crash(evidence))}",
+        headline=f"kernel ended with exit code {_exit_code_text(evidence.exit.exit_code)}{within(evidence)}",
         evidence=(*crash_lines(evidence), *all_lines(evidence)),
     )
 

@@ -11,6 +11,7 @@ from pytest_lecturecheck.diagnosis.compiling import compiling_advice, find_compi
 from pytest_lecturecheck.diagnosis.oom_kills import other_kill_text
 from pytest_lecturecheck.diagnosis.wording import all_lines, place, stderr_lines
 from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
 _COMPUTING_FRACTION: Final = 0.7
@@ -59,7 +60,8 @@ def find_timeout(evidence: Evidence) -> Cause | None:
     if kill := other_kill_text(evidence):
         parts.append(kill)
     advice = tuple(_advice(kind, evidence))
-    lines = (*stack_lines(evidence), *all_lines(evidence))
+    children = (f"child process that was still running: {one_line(child)}" for child in evidence.timeout.children)
+    lines = (*stack_lines(evidence), *children, *all_lines(evidence))
     return Cause(kind=kind, headline="; ".join(parts), evidence=lines, advice=advice)
 
 

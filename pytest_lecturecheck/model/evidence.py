@@ -107,12 +107,14 @@ class TimeoutFacts:
         stopped_by_interrupt: whether the interrupt was enough to stop the cell, or ``None`` where none was sent.
         stack: Python frames of the kernel's main thread at that moment, innermost first, down to the cell
             ("jax/_src/compiler.py:362 in backend_compile", "code cell 3 line 2"); paths are those within a package.
+        children: processes that the cell had started and that were still running ("pid 812: sleep 600"), newest first.
     """
 
     limit_seconds: float | None = None
     kind: str = ""
     stopped_by_interrupt: bool | None = None
     stack: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

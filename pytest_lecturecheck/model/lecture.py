@@ -52,6 +52,13 @@ class Cell:
     source_path: str | None = None
     opening_line: int | None = None
 
+    def file_line(self, line_in_cell: int | None) -> int | None:
+        """Return the line of the lecture's file for a line of the source; ``None`` if there is no such line."""
+        # Only line feeds count: str.splitlines would also split at form feeds.
+        if self.line is None or line_in_cell is None or not 1 <= line_in_cell <= self.source.count("\n") + 1:
+            return None
+        return self.line + line_in_cell - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lecture:

@@ -1,7 +1,7 @@
 """
 Values that say where a run took place: the platform a budget holds for, the machine, and the software in the kernel.
 
-Nothing here names a host, a user or an environment variable.
+Nothing here names a host or a user.
 """
 
 from __future__ import annotations
@@ -133,11 +133,19 @@ class Software:
         python: version and implementation of the kernel's interpreter, or an empty string for other languages.
         packages: distribution name to version, of the modules that the lecture imported.
         blas: one line for each BLAS or OpenMP library loaded, with its threads (threadpoolctl inside the kernel).
+        variables: environment variables of the kernel that change how much memory the same code needs, of a fixed list.
     """
 
     python: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
     blas: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def variable_changes(self, now: Software) -> tuple[str, ...]:
+        """Return the variables that differ ("OMP_NUM_THREADS unset -> 1")."""
+        names = sorted({*self.variables, *now.variables})
+        pairs = ((name, self.variables.get(name, "unset"), now.variables.get(name, "unset")) for name in names)
+        return tuple(f"{name} {before} -> {after}" for name, before, after in pairs if before != after)
 
     @property
     def interpreter(self) -> str:

@@ -116,8 +116,7 @@ class Entry:
         error = evidence.error or cell.error
         if error is not None and error.line_in_cell is not None:
             return error.line_in_cell
-        # A death or a timeout reports the cell's first line where the statement is unknown: that marks nothing.
-        if evidence.line is None or cell.line is None or evidence.line <= cell.line:
+        if evidence.line is None or cell.line is None or evidence.line < cell.line:
             return None
         return evidence.line - cell.line + 1
 

@@ -199,6 +199,7 @@ def _software_changes(then: Software, now: Software) -> Iterator[str]:
         before, after = then.packages.get(name, "absent"), now.packages.get(name, "absent")
         if before != after:
             yield one_line(f"{name} {before} -> {after}")
+    yield from (one_line(change) for change in then.variable_changes(now))
 
 
 def _memory_pair(then_bytes: int, now_bytes: int) -> Iterator[tuple[str, str, str]]:

@@ -61,6 +61,7 @@ _EVIDENCE: Final = {
     "allocators": "allocators",
     "compilation": "usage.compilation",
     "stack": "timeout.stack",
+    "children": "timeout.children",
     "session_kernel_count": "host.session_kernel_count",
     "environment": "conditions.environment",
     "lecture": "lecture",

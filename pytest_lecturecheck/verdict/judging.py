@@ -86,6 +86,8 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
     else:
         shown = tuple(word for word in _SEVERITY if word.exceeds_limit) if kind.exceeds_limit else (kind,)
         headline = "; ".join(item.message for wanted in shown for item in compared if item.kind is wanted)
+        if kind is VerdictKind.IMPROVED:
+            headline += _variables_text(run, budget)
         # A declared value takes the place of a budget, but budgets of other platforms are still worth a note.
         if budget is None and policy.known_platforms:
             notes.append(_no_budget_text(run, policy))
@@ -97,6 +99,13 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
         reported_values=figures,
         notes=tuple(notes),
     )
+
+
+def _variables_text(run: Run, budget: LectureBudget | None) -> str:
+    """Return variables that changed since the recording and may be why, as an appendix to a headline."""
+    then = budget.software if budget is not None else None
+    changes = then.variable_changes(run.software) if then is not None and run.software is not None else ()
+    return f" (changed since it was recorded: {', '.join(changes)})" if changes else ""
 
 
 def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:

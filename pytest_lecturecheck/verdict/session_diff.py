@@ -18,6 +18,7 @@ _SLACK: Final = {Unit.BYTES: 16 * MIB, Unit.SECONDS: 1.0, Unit.COUNT: 0}
 """Smaller differences are ignored whatever their ratio: 0.01 s easily becomes 0.03 s."""
 _SAME_MEMORY_FRACTION: Final = 0.01
 _ABSENT: Final = "absent"
+_UNSET: Final = "unset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +255,11 @@ def _software_rows(before: Iterable[SideLecture], after: Iterable[SideLecture]) 
     yield Difference(name="Python", before=pythons[0], after=pythons[1])
     libraries = [_joined(line for software in side for line in software.blas) for side in (first, second)]
     yield Difference(name="BLAS", before=libraries[0], after=libraries[1])
+    values = [
+        {name: value for software in side for name, value in software.variables.items()} for side in (first, second)
+    ]
+    for name in sorted({*values[0], *values[1]}):
+        yield Difference(name=name, before=values[0].get(name, _UNSET), after=values[1].get(name, _UNSET))
     versions = [_versions(side) for side in (first, second)]
     for name in sorted({*versions[0], *versions[1]}):
         yield Difference(name=name, before=versions[0].get(name, _ABSENT), after=versions[1].get(name, _ABSENT))

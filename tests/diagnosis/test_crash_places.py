@@ -18,17 +18,17 @@ SOURCE = "x = 1\nf(x)  # boom\n"
     [
         (
             {"stderr_tail": CRASH},
-            "kernel crashed (SIGSEGV) in code cell 2, line 10",
+            "kernel crashed (SIGSEGV) in code cell 2, line 9",
             ("running Python: ctypes/__init__.py, line 519, in string_at; called from line 2 of the cell: f(x) # boom"),
         ),
         (
             {"stderr_tail": IN_CELL},
-            "kernel crashed (SIGSEGV) in code cell 2, line 10",
+            "kernel crashed (SIGSEGV) in code cell 2, line 9",
             "running Python: line 2 of the cell: f(x) # boom",
         ),
         (
             {"stderr_tail": (CRASH[0], *CRASH[2:])},
-            "kernel crashed (SIGSEGV) in code cell 2, line 10",
+            "kernel crashed (SIGSEGV) in code cell 2, line 9",
             "running Python: line 3 of a cell, in f; called from line 2 of the cell: f(x) # boom",
         ),
         (
@@ -38,7 +38,7 @@ SOURCE = "x = 1\nf(x)  # boom\n"
         ),
         (
             {"stderr_tail": IN_CELL, "source": ""},
-            "kernel crashed (SIGSEGV) in code cell 2, line 10",
+            "kernel crashed (SIGSEGV) in code cell 2, line 9",
             "running Python: line 2 of the cell",
         ),
         (
@@ -87,7 +87,7 @@ def test_an_abort_with_last_words_and_a_line():
     )
     cause = diagnose(changed(ROOMY, signal=6, source=SOURCE, stderr_tail=stderr))
     assert cause.headline == (
-        "kernel aborted (SIGABRT) in code cell 2, line 10; "
+        "kernel aborted (SIGABRT) in code cell 2, line 9; "
         "the native allocator reported an exhausted GPU pool, asked 2.68 GB (2.5 GiB)"
     )
     assert cause.evidence[0] == "running Python: line 2 of the cell: f(x) # boom"

@@ -31,6 +31,7 @@ class Code:
     source: str
     expects_error: bool = False
     skip_reason: str = ""
+    is_exact: bool = False
 
 
 def lecture(folder: Path, *cells: str | Code, kernel_name: str | None = None) -> Lecture:
@@ -39,7 +40,7 @@ def lecture(folder: Path, *cells: str | Code, kernel_name: str | None = None) ->
         Cell(
             index=position,
             number=position + 1,
-            source=dedent(code.source).strip("\n"),
+            source=code.source if code.is_exact else dedent(code.source).strip("\n"),
             line=FIRST_LINE * (position + 1),
             expects_error=code.expects_error,
             skip_reason=code.skip_reason,
@@ -100,6 +101,10 @@ class Bench:
             environment=environment or {},
         )
         return self._bench._loop.run(run_lecture(plan, ports, self._bench._zmq()))
+
+    def run_sources(self, *sources: str, **settings) -> Run:
+        """Run a lecture of cells whose sources are taken as they are, empty lines at the beginning included."""
+        return self.run(*(Code(source, is_exact=True) for source in sources), **settings)
 
     def measure(self, *cells: str | Code, **settings) -> Run:
         """Run a lecture of these cells under the real probe."""

@@ -22,6 +22,7 @@ from support.made_verdicts import (
 
 from pytest_lecturecheck.budget.limits import MetricBudget
 from pytest_lecturecheck.model.metric import Method, Metric, Unavailable
+from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.units import GIB, MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 
@@ -102,6 +103,18 @@ def test_a_limit_far_too_high_is_reported_but_passes(hand_set, cure):
         VerdictKind.IMPROVED,
         f"peak footprint 60 MiB is far under its limit 29.3 GiB, which is 500 times too high: {cure}",
         failed=False,
+    )
+
+
+def test_an_improvement_names_variables_that_changed():
+    """Variables of NumPy and of glibc change memory by factors, without any change of the lecture."""
+    then = Software(variables={"OMP_NUM_THREADS": "8", "MALLOC_ARENA_MAX": "2"})
+    now = Software(variables={"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "JAX_ENABLE_X64": "1"})
+    recorded = replace(budget(limit(PEAK, 30_000 * MIB)), software=then)
+    found = judge(replace(run(measurement(PEAK, 60 * MIB)), software=now), recorded, DEFAULT)
+    assert found.kind is VerdictKind.IMPROVED
+    assert found.headline.endswith(
+        "record it again (changed since it was recorded: JAX_ENABLE_X64 unset -> 1, OMP_NUM_THREADS 8 -> 1)"
     )
 
 

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
+from pytest_lecturecheck.diagnosis.crash_places import crash_lines
 from pytest_lecturecheck.diagnosis.requests import last_memory_line, means_device_not_usable, parse_request
 from pytest_lecturecheck.diagnosis.wording import all_lines, error_text, in_brackets, stderr_lines, within
 from pytest_lecturecheck.model.evidence import Evidence
@@ -105,7 +105,7 @@ def find_driver_error(evidence: Evidence) -> Cause | None:
     text = one_line(found[-1][1], _LONGEST_TEXT)
     return Cause(
         kind=CauseKind.DRIVER_ERROR,
-        headline=f"GPU driver error: kernel {_SIGNALS[evidence.exit.signal]}{within(at_crash(evidence))}; {text}",
+        headline=f"GPU driver error: kernel {_SIGNALS[evidence.exit.signal]}{within(evidence)}; {text}",
         evidence=(*crash_lines(evidence), *all_lines(evidence)),
         advice=_advice(text),
     )

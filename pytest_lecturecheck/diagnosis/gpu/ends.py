@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.diagnosis.crash_places import at_crash
 from pytest_lecturecheck.diagnosis.requests import (
     MemoryPlace,
     MemoryRequest,
@@ -77,7 +76,7 @@ def read_end(evidence: Evidence) -> DeviceEnd | None:
 
 def end_text(evidence: Evidence, end: DeviceEnd) -> str:
     """Return how the run ended, to follow the lecture's name ("aborted in cell 7")."""
-    where = place(at_crash(evidence) if end.is_abort else evidence).removeprefix("code ")
+    where = place(evidence).removeprefix("code ")
     suffix = f" in {where}" if where else ""
     if end.is_abort:
         return f"aborted{suffix}"

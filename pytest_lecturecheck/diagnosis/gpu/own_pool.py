@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.crash_places import at_crash, crash_lines
+from pytest_lecturecheck.diagnosis.crash_places import crash_lines
 from pytest_lecturecheck.diagnosis.gpu.advice import advise_on_fragments, advise_on_race
 from pytest_lecturecheck.diagnosis.gpu.allocator_settings import set_fraction
 from pytest_lecturecheck.diagnosis.gpu.ends import DeviceEnd, read_end
@@ -70,7 +70,7 @@ def find_fragmented_pool(evidence: Evidence) -> Cause | None:
             continue
         return Cause(
             kind=CauseKind.FRAGMENTED_POOL,
-            headline=f"fragmented GPU pool: {headline}{in_brackets(at_crash(evidence))}",
+            headline=f"fragmented GPU pool: {headline}{in_brackets(evidence)}",
             evidence=_lines(evidence, end),
             advice=tuple(advise_on_fragments(evidence, pool.library)),
         )
@@ -155,7 +155,7 @@ def _refused_text(evidence: Evidence, end: DeviceEnd, request: MemoryRequest) ->
     size = request.size_bytes
     if end.is_abort:
         asked = f", asked {both_units(size)}" if size is not None else ""
-        return f"kernel aborted (SIGABRT){within(at_crash(evidence))}; it was out of GPU memory{asked}"
+        return f"kernel aborted (SIGABRT){within(evidence)}; it was out of GPU memory{asked}"
     asked = f": asked {both_units(size)}" if size is not None else ""
     return f"{request.library} out of memory{asked} on the device"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import linecache
 import os
 import signal
 import sys
@@ -27,6 +28,23 @@ KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_
 
 TIMED_FILES = frozenset({"<timed exec>", "<timed eval>"})
 """File names that IPython gives the body of ``%%time``."""
+
+UNNAMED_FILE = "<unknown>"
+"""File name of code that IPython parses without one, such as the body of ``%%time``."""
+
+DEVICE_AGENT = "device_agent"
+"""Name of the module that is compiled once a lecture imports one of :data:`DEVICE_MODULES`."""
+
+MEMORY_VARIABLES = (
+    *("NUMPY_MADVISE_HUGEPAGE", "PYTHONMALLOC", "GLIBC_TUNABLES", "LD_PRELOAD"),
+    *("MALLOC_ARENA_MAX", "MALLOC_CONF", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_PERTURB_"),
+    *("MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_"),
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    *("JAX_ENABLE_X64", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"),
+    *("XLA_PYTHON_CLIENT_ALLOCATOR", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_PREALLOCATE"),
+    *("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"),
+)
+"""Environment variables that change how much memory the same code needs."""
 
 DEVICE_MODULES = ("jax", "torch", "cupy")
 """Modules that the device agent supports."""
@@ -43,14 +61,15 @@ class Agent:
     Args:
         shell: IPython's shell; nothing is patched before :meth:`install`.
         folder: the kernel's private folder.
-        device_source: source of the device agent.
+        sources: source of the other modules of the agent by name; each is compiled when it is first needed.
     """
 
-    def __init__(self, shell: Any, folder: str = "", device_source: str = "") -> None:
+    def __init__(self, shell: Any, folder: str = "", sources: Any = None) -> None:
         """Attach to IPython's ``shell``."""
         self.shell = shell
         self.folder = folder
-        self.device_source = device_source
+        self.sources: dict[str, str] = sources or {}
+        self.loaded: dict[str, dict[str, Any]] = {}
         self.devices: Any = None
         self.stack_offer: dict[str, int] = {}
         self.kernel = shell.kernel
@@ -63,6 +82,8 @@ class Agent:
         self.exit_asked = False
         self.request_count = 0
         self.pending_software = False
+        # As they were before the lecture could set them.
+        self.variables = {name: os.environ[name] for name in MEMORY_VARIABLES if name in os.environ}
 
     def install(self) -> None:
         """Wrap the few functions through which a cell's actions can be observed."""
@@ -71,8 +92,9 @@ class Agent:
         self._watch_breakpoints()
         self._watch_exits()
         self._keep_native_stderr()
+        self._keep_line_numbers()
         self._offer_stack()
-        if self.device_source:
+        if DEVICE_AGENT in self.sources:
             sys.meta_path.insert(0, ImportWatch("jax._src.monitoring", self._listen_to_jax))
         self.kernel.lecturecheck_agent = self
 
@@ -159,6 +181,45 @@ class Agent:
         faulthandler.enable(file=copy)
         os.dup2(copy, 2)
 
+    def _keep_line_numbers(self) -> None:
+        original, compiler = self.shell.transform_cell, self.shell.compile
+
+        def transform_cell(raw_cell: str) -> Any:
+            transformed = original(raw_cell)
+            # The agent must never be the reason why a lecture fails.
+            with contextlib.suppress(Exception):
+                transformed = self._with_kept_lines(raw_cell, transformed)
+            return transformed
+
+        self.shell.transform_cell = transform_cell
+        original_cache = compiler.cache
+
+        def cache(transformed_code: str, *args: Any, **kwargs: Any) -> Any:
+            name = original_cache(transformed_code, *args, **kwargs)
+            # IPython also splits at form feeds, so that tracebacks show the wrong line of such a cell.
+            lines = transformed_code.split("\n")[:-1]
+            if len(lines) != len(transformed_code.splitlines()) and name in linecache.cache:
+                linecache.cache[name] = (len(transformed_code), None, [f"{line}\n" for line in lines], name)
+            return name
+
+        compiler.cache = cache
+
+    def _with_kept_lines(self, raw: str, transformed: str) -> str:
+        count = transformed.count("\n")
+        if raw.count("\n") + (not raw.endswith("\n")) == count or (count == 1 and not raw[:1].isspace()):
+            return transformed
+        fresh = type(self.shell.input_transformer_manager)()
+        kept: str = self._load("line_numbers")["with_kept_lines"](raw, transformed, fresh)
+        return kept
+
+    def _load(self, name: str) -> dict[str, Any]:
+        """Compile one of the agent's other modules; return its namespace."""
+        if name not in self.loaded:
+            namespace: dict[str, Any] = {"__name__": f"lecturecheck_agent_{name}"}
+            exec(compile(self.sources[name], f"<lecturecheck agent, {name}>", "exec"), namespace)  # noqa: S102 - our own
+            self.loaded[name] = namespace
+        return self.loaded[name]
+
     def _offer_stack(self) -> None:
         # The handler is written in C and works while native code holds the GIL.
         import faulthandler  # noqa: PLC0415 - as above
@@ -182,10 +243,8 @@ class Agent:
     def _load_devices(self) -> None:
         if self.devices is not None:
             return
-        namespace: dict[str, Any] = {"__name__": "lecturecheck_agent_devices"}
-        exec(compile(self.device_source, "<lecturecheck agent, devices>", "exec"), namespace)  # noqa: S102 - our own
         path = f"{self.folder}/{CRASH_RECORD_FILE}" if self.folder else ""
-        self.devices = namespace["DeviceAgent"](path, self.request_count + 1)
+        self.devices = self._load(DEVICE_AGENT)["DeviceAgent"](path, self.request_count + 1)
 
     def payload(self, reply_content: Any) -> dict[str, Any]:
         """Return the payload of the request that just ended, without empty entries."""
@@ -206,7 +265,10 @@ class Agent:
         if is_error and (line := self._error_line(reply_content.get("ename"))) is not None:
             payload["error_line"] = line
         if self.pending_software:
-            payload["software"], self.pending_software = software(self.baseline_modules), False
+            report, self.pending_software = self._load("software_report"), False
+            payload["software"] = report["describe_software"](self.baseline_modules, self.variables)
+            with contextlib.suppress(Exception):
+                payload["lost_tasks"] = report["lost_task_errors"]()
         return {**payload, **self._stack_payload(), **self._device_payload()}
 
     def _stack_payload(self) -> dict[str, Any]:
@@ -219,7 +281,11 @@ class Agent:
         return {"stack_taken": True} if is_taken else {}
 
     def _device_payload(self) -> dict[str, Any]:
-        if self.devices is None and self.device_source and any(name in sys.modules for name in DEVICE_MODULES):
+        if (
+            self.devices is None
+            and DEVICE_AGENT in self.sources
+            and any(name in sys.modules for name in DEVICE_MODULES)
+        ):
             self._load_devices()
         payload: dict[str, Any] = {} if self.devices is None else self.devices.payload(self.request_count)
         return payload
@@ -259,8 +325,11 @@ class Agent:
             elif magic_line and code.co_filename in TIMED_FILES:
                 line = magic_line + traceback.tb_lineno
             traceback = traceback.tb_next
-        if line is None and isinstance(error, SyntaxError):
-            line = error.lineno
+        if isinstance(error, SyntaxError) and error.lineno is not None:
+            if line is None:
+                line = error.lineno
+            elif magic_line and error.filename == UNNAMED_FILE:
+                line = magic_line + error.lineno
         return line
 
     def ask_software(self) -> None:
@@ -326,42 +395,3 @@ def installed_stamp() -> dict[str, int]:
         except OSError:
             continue
     return stamp
-
-
-def software(baseline_modules: frozenset[str]) -> dict[str, Any]:
-    """
-    Return the interpreter, the packages imported since ``baseline_modules``, and the BLAS libraries.
-
-    Versions come from importlib.metadata, or from the module's ``__version__`` if its distribution has another name.
-    """
-    import platform  # noqa: PLC0415 - only after the last cell
-    from importlib import metadata  # noqa: PLC0415 - as above
-
-    packages = {}
-    names = {name.partition(".")[0] for name in set(sys.modules) - baseline_modules}
-    for name in sorted(names - sys.stdlib_module_names):
-        if name.startswith("_"):
-            continue
-        try:
-            packages[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            version = getattr(sys.modules.get(name), "__version__", None)
-            if isinstance(version, str):
-                packages[name] = version
-    return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "packages": packages,
-        "blas": _blas_libraries() if "numpy" in sys.modules else [],
-    }
-
-
-def _blas_libraries() -> list[str]:
-    try:
-        from threadpoolctl import threadpool_info  # noqa: PLC0415 - after the last cell, where it is installed
-    except ImportError:
-        return []
-    lines = []
-    for library in threadpool_info():
-        parts = [str(library.get(key)) for key in ("internal_api", "version", "architecture") if library.get(key)]
-        lines.append(f"{' '.join(parts)}, {library.get('num_threads')} threads")
-    return sorted(set(lines))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Final
 
+from pytest_lecturecheck.kernel.agent.core import MEMORY_VARIABLES
 from pytest_lecturecheck.kernel.messages.agent_device_reply import (
     clean_allocators,
     clean_compilation,
@@ -19,6 +20,8 @@ _PAIR: Final = 2
 _SOFTWARE_CHARS: Final = 200
 _PACKAGES: Final = 2_000
 _BLAS_LINES: Final = 20
+_ERRORS: Final = 10
+_ERROR_CHARS: Final = 300
 
 
 def clean_payload(payload: object) -> dict[str, Any]:
@@ -27,11 +30,10 @@ def clean_payload(payload: object) -> dict[str, Any]:
 
     Returns:
         ``shell_lines``: pairs of command and exit code; ``threads``: pairs of name and request; ``breakpoints`` and
-        ``error_line``: whole numbers; ``exit_asked``, ``stack_taken`` and
-        ``nothing_installed``: true; ``software``: ``python``, ``packages``
-        and ``blas``; ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``:
-        usage of each allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by
-        library.
+        ``error_line``: whole numbers; ``exit_asked``, ``stack_taken`` and ``nothing_installed``: true; ``software``:
+        ``python``, ``packages``, ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited;
+        ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each
+        allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library.
     """
     if not isinstance(payload, dict):
         return {}
@@ -44,6 +46,7 @@ def clean_payload(payload: object) -> dict[str, Any]:
     if isinstance(software := payload.get("software"), dict):
         clean["software"] = _software(software)
     parsed = {
+        "lost_tasks": _texts(payload.get("lost_tasks")),
         "stack_offer": clean_offer(payload.get("stack_offer")),
         "allocators": clean_allocators(payload.get("allocators")),
         "compilation": clean_compilation(payload.get("compile")),
@@ -53,15 +56,26 @@ def clean_payload(payload: object) -> dict[str, Any]:
     return clean
 
 
+def _texts(sent: object) -> tuple[str, ...]:
+    texts = (clean_text(text, _ERROR_CHARS) for text in (sent if isinstance(sent, list) else ()))
+    return tuple(islice(filter(None, texts), _ERRORS))
+
+
 def _software(sent: dict[Any, Any]) -> dict[str, Any]:
     # This goes into budget files, which people read.
-    packages, blas = sent.get("packages"), sent.get("blas")
+    packages, blas, variables = sent.get("packages"), sent.get("blas"), sent.get("variables")
+    values = variables if isinstance(variables, dict) else {}
     found = packages.items() if isinstance(packages, dict) else ()
     kept = ((clean_text(name, _SOFTWARE_CHARS), clean_text(version, _SOFTWARE_CHARS)) for name, version in found)
     lines = (clean_text(line, _SOFTWARE_CHARS) for line in (blas if isinstance(blas, list) else ()))
     return {
         "python": clean_text(sent.get("python"), _SOFTWARE_CHARS),
         "packages": dict(islice(((name, version) for name, version in kept if name and version), _PACKAGES)),
+        "variables": {
+            name: clean_text(values[name], _SOFTWARE_CHARS)
+            for name in MEMORY_VARIABLES
+            if isinstance(values.get(name), str)
+        },
         "blas": list(islice(filter(None, lines), _BLAS_LINES)),
     }
 

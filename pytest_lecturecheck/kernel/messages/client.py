@@ -36,6 +36,9 @@ _LATE_OUTPUT_SECONDS: Final = 120.0
 _KEPT_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 """Rich output kept for one lecture; the rest is only counted."""
 
+_STRAY_CHARS: Final = 16_384
+"""Text kept at each end of the stray output of one cell."""
+
 
 @dataclass(slots=True)
 class Reply:
@@ -106,6 +109,8 @@ class LectureClient(NotebookClient):
         self.text = BoundedText()
         self.errors: list[Any] = []
         self.reported_values = ReportedValuesReader()
+        self._cells_sent: dict[str, int] = {}
+        self._stray: dict[int | None, BoundedText] = {}
         self._kept_bytes = 0
         self.dropped_output_count = 0
         self._request: Request | None = None
@@ -182,8 +187,10 @@ class LectureClient(NotebookClient):
         request.settle()
 
     def _take_output(self, message: dict[str, Any]) -> None:
-        request = self._request
-        if request is None or message["parent_header"].get("msg_id") != request.msg_id:
+        request, parent = self._request, message["parent_header"].get("msg_id")
+        if request is None or parent != request.msg_id or (request.cell is None and message["msg_type"] == "stream"):
+            self._take_stray(message, parent)
+        if request is None or parent != request.msg_id:
             return
         request.message_count += 1
         try:
@@ -198,6 +205,24 @@ class LectureClient(NotebookClient):
             request.settle()
         except Exception as exc:  # noqa: BLE001 - a malformed message must not stop the reader
             self.log.warning("message of type %r could not be handled: %r", message.get("msg_type"), exc)
+
+    def _take_stray(self, message: dict[str, Any], parent: object) -> None:
+        """
+        Keep text that belongs to no running cell.
+
+        What an event loop's exception handler prints has an empty parent header. What a thread prints has that of the
+        cell that started it, which may have ended.
+        """
+        text = message["content"].get("text") if message["msg_type"] == "stream" else None
+        if isinstance(text, str):
+            cell_index = self._cells_sent.get(parent) if isinstance(parent, str) else None
+            kept = self._stray.setdefault(cell_index, BoundedText(_STRAY_CHARS, _STRAY_CHARS))
+            kept.append(text)
+
+    def take_stray_text(self) -> list[tuple[int | None, str]]:
+        """Return and clear the text that belonged to no running cell, by the index of the cell that began it."""
+        stray, self._stray = self._stray, {}
+        return [(index, kept.text) for index, kept in stray.items()]
 
     def _begin(self, msg_id: str, cell: Any, index: int) -> Request:
         self._request = Request(msg_id, cell, index)
@@ -232,7 +257,9 @@ class LectureClient(NotebookClient):
         self.text.clear()
         self.errors = []
         # The runner decides what happens after an error; stop_on_error would also abort the agent's requests.
-        return self._begin(self._channels.execute(cell.source, store_history=True, stop_on_error=False), cell, index)
+        msg_id = self._channels.execute(cell.source, store_history=True, stop_on_error=False)
+        self._cells_sent[msg_id] = index
+        return self._begin(msg_id, cell, index)
 
     async def wait_cell(self, request: Request, seconds: float | None) -> bool:
         """

@@ -1,4 +1,4 @@
-"""What the agent had written down when its kernel died or gave no more answer."""
+"""Read the file in which the agent keeps its last state, for kernels that died or no longer answer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SLOTS: Final = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashRecord:
     """
-    The last state that the agent has written.
+    The last state that the agent wrote.
 
     Attributes:
-        request: number of the request that ran, or had just ended.
+        request: number of the request that was running or had just ended.
         allocators: usage reported by the allocators.
-        compilation: what the compiler had finished in that request, or ``None`` where JAX was not imported.
-        open_since: when a span began that had not ended (monotonic clock of this machine), or ``None``.
-        seconds_before: what the compiler had taken in the request when that span began.
+        compilation: compile times of that request so far, or ``None`` if JAX was not imported.
+        open_since: start of a span that has not ended (monotonic clock of this machine), or ``None``.
+        seconds_before: compile time of the request when that span began.
     """
 
     request: int
@@ -38,11 +38,11 @@ class CrashRecord:
 
     def compilation_in(self, request: int, now: float) -> CompileTimes | None:
         """
-        Say what the compiler had taken in a request up to ``now``, a span that was open then included.
+        Return the compile times of a request up to ``now``, including a span that was still open.
 
         Args:
             request: the request that was running.
-            now: when the kernel was last known to run (monotonic clock of this machine).
+            now: last moment at which the kernel was known to run (monotonic clock of this machine).
         """
         if self.compilation is None:
             return None

@@ -22,6 +22,7 @@ _IS_LINUX: Final[bool] = sys.platform.startswith("linux")
 _FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
 _CELL: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
 _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
+_FAULT: Final = re.compile(r"^(?:Fatal Python error|Windows fatal exception): .*$", re.MULTILINE)
 _LONGEST_BYTES: Final = 64 * 1024
 _FRAMES: Final = 60
 _TEXT_CHARS: Final = 160
@@ -143,6 +144,23 @@ def parse_stack(text: str, cell_number: int) -> Stack:
         frames = [*frames[: _FRAMES // 2], f"... {len(frames) - _FRAMES} more ...", *frames[-_FRAMES // 2 :]]
     line = int(outermost["line"]) if outermost["name"] == "<module>" else None
     return Stack(frames=tuple(frames), cell_line=line)
+
+
+def parse_crash(text: str) -> int | None:
+    """
+    Return the line of the running cell in the crash dump that faulthandler wrote last, or ``None``.
+
+    Args:
+        text: what the kernel wrote to stderr while the cell ran.
+    """
+    faults = list(_FAULT.finditer(text))
+    if not faults:
+        return None
+    dump = text[faults[-1].end() :]
+    # The thread that crashed comes first or last, depending on Python's version.
+    current = dump.find("Current thread ")
+    frames = dump[max(0, current) :].partition("\n\n")[0]
+    return parse_stack(frames, 0).cell_line
 
 
 def _frame_text(frame: re.Match[str], running: str, cell_number: int) -> str:

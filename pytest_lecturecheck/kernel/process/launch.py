@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import psutil
 import zmq.asyncio
+from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
 from pytest_lecturecheck.errors import KernelStartError
@@ -154,15 +155,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     spec_name = spec_name or "python3"
     spec = find_spec(spec_name)
     folder = _make_folder(launcher)
-    manager = AsyncKernelManager(
-        kernel_name=spec_name, kernel_spec_manager=spec_manager(), context=context, transport_encryption="disabled"
-    )
-    manager.connection_file = str(Path(folder) / "kernel.json")
-    socket_stem = str(Path(folder) / "k")
-    may_use_ipc = manager.ipykernel and not _IS_WINDOWS and not launcher.needs_tcp
-    if may_use_ipc and len(socket_stem) < _IPC_PATH_LIMIT:
-        manager.transport = "ipc"
-        manager.ip = socket_stem
+    manager = _make_manager(spec_name, folder, context, needs_tcp=launcher.needs_tcp)
     launch = launcher.prepare(_request(need or KernelNeed(), token, Path(manager.connection_file), cwd))
     provisioner = LectureProvisioner(launch=launch, kernel_id=token, kernel_spec=spec, parent=manager)
     provisioner.on_queue = on_queue
@@ -175,16 +168,33 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
             await manager.start_kernel(cwd=str(cwd), env=_environment(token, extra_env), extra_arguments=arguments)
     except (OSError, ValueError) as exc:
         shutil.rmtree(folder, ignore_errors=True)
-        program = spec.argv[0]
-        cure = "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
-        what = "does not exist" if isinstance(exc, FileNotFoundError) else f"gave {exc}"
-        file = Path(spec.resource_dir) / "kernel.json"
-        msg = f"kernel {spec_name!r} could not be started: its program {program!r}, from {file}, {what}; {cure}"
-        raise KernelStartError(msg) from exc
+        raise _start_error(spec_name, spec, exc) from exc
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Kernel(manager, provisioner, spec_name, folder, token)
+
+
+def _make_manager(spec_name: str, folder: str, context: zmq.asyncio.Context, *, needs_tcp: bool) -> AsyncKernelManager:
+    manager = AsyncKernelManager(
+        kernel_name=spec_name, kernel_spec_manager=spec_manager(), context=context, transport_encryption="disabled"
+    )
+    manager.connection_file = str(Path(folder) / "kernel.json")
+    socket_stem = str(Path(folder) / "k")
+    may_use_ipc = manager.ipykernel and not _IS_WINDOWS and not needs_tcp
+    if may_use_ipc and len(socket_stem) < _IPC_PATH_LIMIT:
+        manager.transport = "ipc"
+        manager.ip = socket_stem
+    return manager
+
+
+def _start_error(spec_name: str, spec: KernelSpec, exc: Exception) -> KernelStartError:
+    program, file = spec.argv[0], Path(spec.resource_dir) / "kernel.json"
+    cure = "install the kernel again (python -m ipykernel install) or choose another one with --lecture-kernel NAME"
+    what = "does not exist" if isinstance(exc, FileNotFoundError) else f"gave {exc}"
+    return KernelStartError(
+        f"kernel {spec_name!r} could not be started: its program {program!r}, from {file}, {what}; {cure}"
+    )
 
 
 def _make_folder(launcher: Launcher) -> str:

@@ -42,7 +42,7 @@ class LectureProvisioner(LocalProvisioner):
         self.popen: KernelProcess | None = None
         self.pass_fds: tuple[int, ...] = ()
         self.on_queue: Callable[[str], None] = lambda _: None
-        self._stderr_mark = 0
+        self._stderr_mark = self._taken_chars = 0
         self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pipe: int | None = None
@@ -238,6 +238,12 @@ class LectureProvisioner(LocalProvisioner):
         """Return the last lines of stderr without ipykernel's own messages."""
         return stderr_tail(self.stderr.text)
 
+    def terminate_process(self) -> None:
+        """Send SIGTERM to the process (on Windows: end it)."""
+        if self.popen is not None and not self.ended.done():
+            with suppress(OSError):
+                self.popen.terminate()
+
     def mark_stderr(self) -> None:
         """Mark the current end of stderr, before a cell begins."""
         if not _IS_WINDOWS:
@@ -248,6 +254,14 @@ class LectureProvisioner(LocalProvisioner):
     def stderr_since_mark(self) -> str:
         """Return what was written to stderr since the last mark, as far as it was kept."""
         new_chars = self.stderr.total_chars - self._stderr_mark
+        return self.stderr.text[-new_chars:] if new_chars > 0 else ""
+
+    def take_new_stderr(self) -> str:
+        """Return what was written to stderr since the last call, as far as it was kept."""
+        if not _IS_WINDOWS:
+            self.read_stderr()
+        new_chars = self.stderr.total_chars - self._taken_chars
+        self._taken_chars = self.stderr.total_chars
         return self.stderr.text[-new_chars:] if new_chars > 0 else ""
 
     @property

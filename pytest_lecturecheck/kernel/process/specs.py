@@ -5,12 +5,33 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from jupyter_client.kernelspec import NATIVE_KERNEL_NAME, KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_path
 from traitlets import TraitError
 
 from pytest_lecturecheck.errors import KernelStartError
+
+
+class TolerantKernelSpec(KernelSpec):
+    """
+    A kernelspec that ignores keys it does not know.
+
+    ``kernel.json`` files hold more keys than jupyter_client knows (``kernel_protocol_version``). traitlets warns about
+    each, and warnings must not be the lecture's.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        """Keep the known keys."""
+        known = set(self.trait_names())
+        super().__init__(**{name: value for name, value in values.items() if name in known})
+
+
+class _Manager(KernelSpecManager):
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.kernel_spec_class = TolerantKernelSpec
 
 
 def spec_manager() -> KernelSpecManager:
@@ -20,7 +41,7 @@ def spec_manager() -> KernelSpecManager:
     jupyter_client imports all of IPython to find the last of these folders, which takes a third of a kernel's start.
     """
     ipython_folder = os.environ.get("IPYTHONDIR") or Path.home() / ".ipython"
-    return KernelSpecManager(kernel_dirs=[*jupyter_path("kernels"), str(Path(ipython_folder) / "kernels")])
+    return _Manager(kernel_dirs=[*jupyter_path("kernels"), str(Path(ipython_folder) / "kernels")])
 
 
 def find_spec(spec_name: str) -> KernelSpec:

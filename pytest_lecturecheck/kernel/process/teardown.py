@@ -24,7 +24,8 @@ _KILL_ROUNDS: Final = 50
 _KILL_SECONDS: Final = 10.0
 """A killed process needs a core before it can exit, which takes time on a busy machine."""
 _ROUND_SECONDS: Final = 0.02
-_GRACE_ROUNDS: Final = 15
+GRACE_SECONDS: Final = 0.3
+"""Time for helper processes of a Python kernel to end after it."""
 _BUSY_GRACE_SECONDS: Final = 5.0
 """Time for a helper that is not asleep: it is probably exiting, but the machine is busy."""
 _REAP_SECONDS: Final = 5.0
@@ -43,7 +44,9 @@ class Leftover:
     rss_bytes: int
 
 
-async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, ...]:
+async def kill_tree(
+    kernel: Kernel, find_marked: FindMarked, *, grace_seconds: float = GRACE_SECONDS
+) -> tuple[Leftover, ...]:
     """
     Kill the kernel and every process that came from it.
 
@@ -54,6 +57,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     Args:
         kernel: the kernel; it may have ended.
         find_marked: finds processes by the run's token.
+        grace_seconds: time for helper processes to end after a kernel that has ended.
 
     Returns:
         The processes other than the kernel that had to be killed.
@@ -65,7 +69,7 @@ async def kill_tree(kernel: Kernel, find_marked: FindMarked) -> tuple[Leftover, 
     kernel_pid = kernel.pid
     killed: set[int] = set()
     find_marked = find_run_processes(kernel, find_marked)
-    await _let_helpers_end(kernel, find_marked)
+    await _let_helpers_end(kernel, find_marked, grace_seconds)
     if not kernel.provisioner.ended.done():
         # A keeper ends its kernel in an orderly way; if it were killed, its kernel would be left behind.
         await kernel.provisioner.launch.stop()
@@ -104,14 +108,14 @@ def find_run_processes(kernel: Kernel, find_marked: FindMarked) -> FindMarked:
     return lambda token: descendants(supervisor_pid) if kernel.supervisor_pid is not None else find_marked(token)
 
 
-async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked) -> None:
+async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked, grace_seconds: float) -> None:
     """Wait for helpers that end by themselves after the kernel, such as multiprocessing's resource tracker."""
     if not kernel.provisioner.ended.done():
         return
     clock = asyncio.get_running_loop().time
     round_count, deadline = 0, clock() + _BUSY_GRACE_SECONDS
     while living := _living(kernel, set(find_marked(kernel.token)), set()):
-        if round_count >= _GRACE_ROUNDS and (clock() >= deadline or all(map(_is_asleep, living))):
+        if round_count * _ROUND_SECONDS >= grace_seconds and (clock() >= deadline or all(map(_is_asleep, living))):
             return
         round_count += 1
         await asyncio.sleep(_ROUND_SECONDS)
@@ -192,6 +196,12 @@ def _describe(process: psutil.Process) -> Leftover:
     with suppress(psutil.Error):
         name, rss_bytes = process.name(), process.memory_info().rss
     return Leftover(pid=process.pid, name=name, rss_bytes=rss_bytes)
+
+
+def kill_kernel(kernel: Kernel) -> None:
+    """Kill the process of a kernel and leave its descendants alone."""
+    with suppress(psutil.Error):
+        psutil.Process(kernel.pid).kill()
 
 
 def kill_now(kernel: Kernel) -> None:

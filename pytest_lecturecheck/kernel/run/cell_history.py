@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pytest_lecturecheck.kernel.run.observations import mapped_file_findings, peak_reset_finding, thread_findings
+from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.probe import CellReadings
 from pytest_lecturecheck.model.run import Run
+
+_SAME_PEAK_FRACTION: Final = 0.95
+"""A cell within 5 % of the highest peak is looked at as well."""
 
 
 class CellHistory:
@@ -46,4 +52,20 @@ class CellHistory:
         if heaviest is None:
             return
         yield from thread_findings(heaviest.number, self._threads_after)
-        yield from mapped_file_findings(heaviest, self._mapped_file_bytes.get(heaviest.number))
+        yield from mapped_file_findings(*self._most_mapped(run, heaviest))
+
+    def _most_mapped(self, run: Run, heaviest: CellRun) -> tuple[CellRun, int | None]:
+        """
+        Return the cell with the most pages of mapped files, of those that reached the peak, and these bytes.
+
+        Of cells that are as high the first one is the heaviest. A later one may have reached the same peak by other
+        means, such as reading a large file through a mapping.
+        """
+        peak = heaviest.measured(Metric.PEAK_FOOTPRINT)
+        alike = [heaviest]
+        for cell in run.cells:
+            found = cell.measured(Metric.PEAK_FOOTPRINT)
+            if peak is not None and found is not None and found.value >= _SAME_PEAK_FRACTION * peak.value:
+                alike.append(cell)
+        pairs = [(cell, self._mapped_file_bytes.get(cell.number)) for cell in alike]
+        return max(pairs, key=lambda pair: pair[1] or 0)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.kernel.messages.client import Reply, Request
+from pytest_lecturecheck.kernel.messages.stack import parse_crash
+from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock
 from pytest_lecturecheck.kernel.process.teardown import interrupt
 from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import CellEvidence, EvidenceBuilder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.observations import cell_error, cell_findings, exit_error, line_of_error
+from pytest_lecturecheck.kernel.run.printed_errors import printed_error_findings
 from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder, idle_cell
 from pytest_lecturecheck.kernel.run.run_clock import RunClock
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, TimeoutFacts
+from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.probe import CellReadings
 from pytest_lecturecheck.model.run import Outcome
@@ -69,6 +73,7 @@ class CellRunner:
     Args:
         session: the kernel.
         parts: the parts of the run.
+        cells: the lecture's cells.
         folder: the kernel's working folder.
         allow_errors: whether exceptions do not end the run.
         on_sent: called when a cell has been sent to the kernel.
@@ -79,6 +84,7 @@ class CellRunner:
         session: KernelSession,
         parts: RunParts,
         *,
+        cells: Sequence[Cell],
         folder: Path,
         allow_errors: bool,
         on_sent: Callable[[], None] = lambda: None,
@@ -86,9 +92,11 @@ class CellRunner:
         """Run nothing yet."""
         self._session = session
         self._parts = parts
+        self._cells = cells
         self._folder = folder
         self._allow_errors = allow_errors
         self._on_sent = on_sent
+        self._sent_at = 0.0
 
     async def run(self, cell: Cell, notebook_cell: object) -> CellEnd:
         """
@@ -104,12 +112,15 @@ class CellRunner:
         request, measured, has_ended = await self._execute(cell, notebook_cell, limit)
         self._parts.record.history.note_memory(cell.number, measured)
         self._parts.leftovers.look(cell.number)
+        self._parts.record.add_findings(stray_error_findings(session, self._cells, cell))
         if has_ended:
             return self._judge(cell, request.reply, measured)
         if session.has_ended:
-            seen = self._parts.devices.note_crash(cell.number, session.crash_record(), session.request_count)
-            result = self._result(cell, CellStatus.DIED, measured, seen)
-            return CellEnd(result=result, outcome=Outcome.DIED, evidence=self._evidence(cell, measured, seen))
+            cell_devices = self._parts.devices.note_crash(cell.number, session.crash_record(), session.request_count)
+            result = self._result(cell, CellStatus.DIED, measured, cell_devices)
+            line = parse_crash(session.kernel.provisioner.stderr_since_mark)
+            evidence = replace(self._evidence(cell, measured, cell_devices), line=cell.file_line(line))
+            return CellEnd(result=result, outcome=Outcome.DIED, evidence=evidence)
         is_total = total_left < clock.cell_limit_seconds
         seconds = clock.total_limit_seconds if is_total else clock.cell_limit_seconds
         exceeded = TimeoutFacts(limit_seconds=seconds, kind="lecture" if is_total else "cell")
@@ -123,6 +134,7 @@ class CellRunner:
         session.kernel.provisioner.mark_stderr()
         session.probe.begin_cell()
         devices.begin_cell()
+        self._sent_at = process_clock()
         try:
             request = session.client.begin_cell(notebook_cell, cell.index)
             self._on_sent()
@@ -136,29 +148,33 @@ class CellRunner:
         """Read what the cell is doing, then stop it."""
         session, devices = self._session, self._parts.devices
         crash_record = session.crash_record()
-        seen = devices.interpret_crash(crash_record, session.request_count)
+        cell_devices = devices.interpret_crash(crash_record, session.request_count)
         stack = await session.stack(cell.number)
+        children = self._children()
         # A cell that does not stop in time is killed with the teardown.
         await interrupt(session.kernel)
         has_stopped = await session.client.wait_cell(request, _INTERRUPT_GRACE_SECONDS)
         evidence = replace(
-            self._evidence(cell, measured, seen),
-            timeout=replace(limit, stopped_by_interrupt=has_stopped, stack=stack.frames),
+            self._evidence(cell, measured, cell_devices),
+            line=cell.file_line(stack.cell_line),
+            timeout=replace(limit, stopped_by_interrupt=has_stopped, stack=stack.frames, children=children),
         )
-        if cell.line is not None and stack.cell_line is not None and stack.cell_line <= cell.source.count("\n") + 1:
-            evidence = replace(evidence, line=cell.line + stack.cell_line - 1)
         if has_stopped:
-            seen = devices.note_cell(cell.number, request.reply.payload)
+            cell_devices = devices.note_cell(cell.number, request.reply.payload)
         else:
-            seen = devices.note_crash(cell.number, crash_record, session.request_count)
-        result = self._result(cell, CellStatus.TIMED_OUT, measured, seen)
+            cell_devices = devices.note_crash(cell.number, crash_record, session.request_count)
+        result = self._result(cell, CellStatus.TIMED_OUT, measured, cell_devices)
         return CellEnd(result=result, outcome=Outcome.TIMED_OUT, evidence=evidence)
+
+    def _children(self) -> tuple[str, ...]:
+        kernel = self._session.kernel
+        return describe_children(kernel.pid, self._sent_at) if kernel.location.is_here else ()
 
     def _judge(self, cell: Cell, reply: Reply, measured: CellReadings) -> CellEnd:
         """Determine the status of a cell that has ended."""
         session, record = self._session, self._parts.record
         session.stack_taken = "stack_taken" in reply.payload
-        seen = self._parts.devices.note_cell(cell.number, reply.payload)
+        cell_devices = self._parts.devices.note_cell(cell.number, reply.payload)
         record.history.note_threads(cell.number, reply.payload.get("threads", []))
         error = cell_error(reply, session.client.errors, cell)
         if error is None and reply.payload.get("exit_asked"):
@@ -168,10 +184,10 @@ class CellRunner:
         reported, faults = session.client.reported_values.end_cell(cell)
         record.add_findings(faults)
         status = self._status(cell, error)
-        result = replace(self._result(cell, status, measured, seen), error=error, reported_values=reported)
+        result = replace(self._result(cell, status, measured, cell_devices), error=error, reported_values=reported)
         if status is not CellStatus.FAILED:
             return CellEnd(result=result)
-        evidence = replace(self._evidence(cell, measured, seen), error=error, line=line_of_error(cell, error))
+        evidence = replace(self._evidence(cell, measured, cell_devices), error=error, line=line_of_error(cell, error))
         return CellEnd(result=result, outcome=Outcome.FAILED, evidence=evidence)
 
     def _status(self, cell: Cell, error: CellError | None) -> CellStatus:
@@ -181,18 +197,37 @@ class CellRunner:
             return CellStatus.EXPECTED_ERROR
         return CellStatus.ALLOWED_ERROR if self._allow_errors else CellStatus.FAILED
 
-    def _evidence(self, cell: Cell, measured: CellReadings, seen: CellDevices) -> Evidence:
+    def _evidence(self, cell: Cell, measured: CellReadings, cell_devices: CellDevices) -> Evidence:
         earlier = self._parts.record.cells
-        running = CellEvidence(cell=cell, measured=measured, devices=seen, earlier=earlier)
+        running = CellEvidence(cell=cell, measured=measured, devices=cell_devices, earlier=earlier)
         return self._parts.evidence.build(self._session, self._folder, running)
 
-    def _result(self, cell: Cell, status: CellStatus, measured: CellReadings, seen: CellDevices) -> CellRun:
+    def _result(self, cell: Cell, status: CellStatus, measured: CellReadings, cell_devices: CellDevices) -> CellRun:
         return replace(
             idle_cell(cell),
             status=status,
-            readings={**measured.readings, **seen.readings},
-            allocators=seen.allocators,
-            compilation=seen.compilation,
+            readings={**measured.readings, **cell_devices.readings},
+            allocators=cell_devices.allocators,
+            compilation=cell_devices.compilation,
             start_footprint_bytes=measured.start_footprint_bytes,
             output_extract=self._session.client.text.text,
         )
+
+
+def stray_error_findings(session: KernelSession, cells: Sequence[Cell], running: Cell) -> Iterator[Finding]:
+    """
+    Return findings about errors that were printed outside the output of the running cell.
+
+    Args:
+        session: the kernel.
+        cells: the lecture's cells.
+        running: the cell that was running, or that ran last.
+    """
+    by_index = {cell.index: cell for cell in cells}
+    for index, text in session.client.take_stray_text():
+        cell = by_index.get(index, running) if index is not None else running
+        if not cell.expects_error:
+            yield from printed_error_findings(text, cell)
+    # Child processes that were not forked write to the kernel's own stderr.
+    if not running.expects_error and not session.has_ended:
+        yield from printed_error_findings(session.kernel.provisioner.take_new_stderr(), running)

@@ -158,10 +158,10 @@ class DeviceLog:
 
     def note_crash(self, cell_number: int, record: CrashRecord | None, request: int) -> CellDevices:
         """Record the crash record of a kernel that died or is about to be killed."""
-        seen = self.interpret_crash(record, request)
+        found = self.interpret_crash(record, request)
         self._is_complete = False
-        self._keep(seen.allocators, cell_number)
-        return seen
+        self._keep(found.allocators, cell_number)
+        return found
 
     def _keep(self, allocators: tuple[AllocatorUsage, ...], cell_number: int) -> None:
         self._history.append(allocators)

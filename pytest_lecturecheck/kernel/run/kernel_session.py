@@ -5,17 +5,29 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import zmq
+
 from pytest_lecturecheck.kernel.agent import core as agent
-from pytest_lecturecheck.kernel.agent import device_agent
+from pytest_lecturecheck.kernel.agent import device_agent, line_numbers, software_report
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
 from pytest_lecturecheck.kernel.messages.stack import Stack, StackOffer, ask_stack, parse_stack
 from pytest_lecturecheck.kernel.process.cap import Cap, watch
 from pytest_lecturecheck.kernel.process.launch import Kernel
-from pytest_lecturecheck.kernel.process.teardown import FindMarked, Leftover, kill_now, kill_tree, wait_exit
+from pytest_lecturecheck.kernel.process.teardown import (
+    GRACE_SECONDS,
+    FindMarked,
+    Leftover,
+    kill_kernel,
+    kill_now,
+    kill_tree,
+    wait_exit,
+)
 from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
 from pytest_lecturecheck.kernel.run.oom_watch import OomWatch
 from pytest_lecturecheck.model.evidence import KernelExit, WatchdogStop
@@ -25,7 +37,28 @@ from pytest_lecturecheck.model.probe import Probe
 _AGENT_SECONDS: Final = 10.0
 _EXIT_SECONDS: Final = 10.0
 """Exit handlers take milliseconds, on a busy machine seconds; a keeper needs time to notice the end."""
+_SHUTDOWN_SECONDS: Final = 1.0
+"""Time after each step of a shutdown; kernels made with ipykernel often hang in it."""
+_HELPER_SECONDS: Final = 1.0
+"""Time for the helper processes of a kernel of another language to end after it."""
+_AGENT_MODULES: Final = (device_agent, line_numbers, software_report)
 _AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFarewell:
+    """
+    The end of a kernel after its last cell.
+
+    Attributes:
+        software: what ran inside it, or ``None`` if it could not be asked.
+        lost_tasks: errors of asyncio tasks that the lecture holds and never awaited.
+        fault: what went wrong at the end, or an empty string.
+    """
+
+    software: Software | None = None
+    lost_tasks: tuple[str, ...] = ()
+    fault: str = ""
 
 
 class KernelSession:
@@ -139,20 +172,46 @@ class KernelSession:
         self.request_count += 1
         return await self.client.ask(code, seconds)
 
-    async def leave(self) -> tuple[Software | None, str]:
+    async def leave(self) -> KernelFarewell:
         """
         Ask for the software of the kernel, then let it run its exit handlers and end; bounded.
 
-        Returns:
-            The software, or ``None``; and what went wrong at the end, or an empty string.
+        Kernels without the agent are left alone.
         """
         if not self.has_agent or self.has_ended:
-            return None, ""
+            return KernelFarewell()
         reply = await self.ask(f"{_AGENT_NAME}.ask_software()")
-        software = reply.payload.get("software") if reply is not None else None
+        payload = reply.payload if reply is not None else {}
+        software = payload.get("software")
         self.client.send(f"{_AGENT_NAME}.leave()")
         has_left = await wait_exit(self.kernel, _EXIT_SECONDS)
-        return (_software(software) if isinstance(software, dict) else None), self._bad_end(has_left=has_left)
+        return KernelFarewell(
+            software=_software(software) if isinstance(software, dict) else None,
+            lost_tasks=payload.get("lost_tasks", ()),
+            fault=self._bad_end(has_left=has_left),
+        )
+
+    async def request_shutdown(self) -> None:
+        """
+        End a kernel without the agent as jupyter_client does: by a request, then by a signal; bounded.
+
+        Kernels of other languages have helper processes (a shell, an interpreter) that end with them, so the whole run
+        is not killed at once.
+        """
+        with suppress(OSError, RuntimeError, zmq.ZMQError):
+            if not self.has_ended:
+                await self.kernel.manager.request_shutdown()
+        signals: tuple[Callable[[], None] | None, ...] = (
+            None,
+            self.kernel.provisioner.terminate_process,
+            functools.partial(kill_kernel, self.kernel),
+        )
+        for send in signals:
+            if self.has_ended or not self.kernel.location.is_here:
+                return
+            if send is not None:
+                send()
+            await wait_exit(self.kernel, _SHUTDOWN_SECONDS)
 
     def _bad_end(self, *, has_left: bool) -> str:
         if not has_left:
@@ -170,15 +229,17 @@ class KernelSession:
         """Kill what is left of the kernel and its processes, and remove its files; return the other processes."""
         if self._watchdog is not None:
             self._watchdog.cancel()
-        leftovers = await kill_tree(self.kernel, find_marked)
+        grace_seconds = GRACE_SECONDS if self.has_agent else _HELPER_SECONDS
+        leftovers = await kill_tree(self.kernel, find_marked, grace_seconds=grace_seconds)
         self.client.disconnect()
         self.kernel.remove_files()
         return leftovers
 
 
 def _agent_code(folder: str) -> str:
-    source, device_source = (_source(module.__file__) for module in (agent, device_agent))
-    install = f"Agent(shell, {folder!r}, {device_source!r}).install()"
+    source = _source(agent.__file__)
+    others = {module.__name__.rpartition(".")[2]: _source(module.__file__) for module in _AGENT_MODULES}
+    install = f"Agent(shell, {folder!r}, {others!r}).install()"
     return (
         f"exec(compile({source + install!r}, '<lecturecheck agent>', 'exec'), "
         "{'__name__': 'lecturecheck_agent', 'shell': get_ipython()})"
@@ -195,5 +256,6 @@ def _software(payload: dict[str, Any]) -> Software:
     return Software(
         python=str(payload.get("python", "")),
         packages={str(name): str(version) for name, version in packages.items()},
+        variables={str(name): str(value) for name, value in payload.get("variables", {}).items()},
         blas=tuple(str(line) for line in payload.get("blas", [])),
     )

@@ -57,6 +57,8 @@ class KernelStarter:
         self._temp_folder: tempfile.TemporaryDirectory[str] | None = None
         self.session: KernelSession | None = None
         """The kernel that was launched last, from its launch on."""
+        self.has_started_again = False
+        """Whether the first kernel lost a port to another process."""
 
     @property
     def folder(self) -> Path:
@@ -91,7 +93,7 @@ class KernelStarter:
                     raise
                 session.probe.close()
                 await self.tear_down(session)
-                self.session = None
+                self.session, self.has_started_again = None, True
             else:
                 return session
         msg = "the last try raises or returns"

@@ -38,8 +38,13 @@ class LeftoverWatch:
         self._had_lecture = lecture.is_file()
         self._shared_memory = SharedMemoryWatch(sources, self._run_processes)
         self._process_cells: dict[int, int] = {}
+        self._kernel_pids: frozenset[int] = frozenset()
         self._kill_count = 0
         self._findings: list[Finding] = []
+
+    def note_ready(self) -> None:
+        """Record the kernel's own processes, before the first cell: they are never the lecture's."""
+        self._kernel_pids = frozenset(self._other_processes())
 
     def look(self, cell_number: int) -> None:
         """Record what appeared during a cell; call this while its processes still exist."""
@@ -80,6 +85,7 @@ class LeftoverWatch:
             killed: the processes that had to be killed.
         """
         yield from self._findings
+        killed = tuple(process for process in killed if process.pid not in self._kernel_pids)
         for process in killed[:_NAMES]:
             message = (
                 f"left a process running: pid {process.pid}, {process.name[:_NAME_CHARS]!r}, "

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_lecturecheck.kernel.run.printed_errors import printed_error_findings
+from pytest_lecturecheck.kernel.run.traceback_lines import bounded_traceback, cut_line
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
@@ -19,11 +21,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")
 # IPython's file name of the running cell, made of a hash; the line is reported separately.
 _CELL_FILE: Final = re.compile(r" \((?:\d+\.py|<ipython-input-[^>]*>), line \d+\)\Z")
-_CAPTURED: Final = re.compile(r"%%capture\b")
-_UNSEEN: Final = re.compile(r"^(?:(?P<thread>Exception in thread )|Task exception was never retrieved)", re.MULTILINE)
-_LAST_LINE: Final = re.compile(
-    r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
-)
+_CAPTURED: Final = re.compile(r"\s*%%capture\b.*\n")
 # JAX (two versions and its plugins), PyTorch and TensorFlow when they cannot use a GPU that exists.
 _FALLS_BACK: Final = re.compile(
     r"(?P<text>An NVIDIA GPU may be present on this machine, but|(?:CUDA|ROCm|GPU) backend failed to initialize"
@@ -35,7 +33,6 @@ _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|un
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 _NO_CHANGE: Final = "changed nothing, all was there"
 _VALUE_CHARS: Final = 4_000
-_TRACEBACK_LINES: Final = 120
 _LINE_CHARS: Final = 1_000
 _COMMAND_CHARS: Final = 120
 _NOT_FOUND: Final = 127
@@ -68,20 +65,20 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
         return CellError(name="NotRun", value=value)
     if content is None:
         return None
-    traceback = _bounded_lines(content.get("traceback") or [])
+    traceback = bounded_traceback(content.get("traceback") or [], plain)
     if not traceback and errors:
-        traceback = _bounded_lines(errors[-1].get("traceback") or [])
+        traceback = bounded_traceback(errors[-1].get("traceback") or [], plain)
     line = reply.payload.get("error_line")
     if not isinstance(line, int):
         line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
-    if line is not None and content is not reply.content and _CAPTURED.match(cell.source):
+    if line is not None and content is not reply.content and (magic := _CAPTURED.match(cell.source)):
         # %%capture runs the cell's body as a cell of its own.
-        line += 1
+        line += magic[0].count("\n")
     if line is not None and not 1 <= line <= cell.source.count("\n") + 1:
         line = None
     return CellError(
         name=plain(str(content.get("ename", "")))[:_LINE_CHARS],
-        value=_cut(_CELL_FILE.sub("", plain(str(content.get("evalue", "")))), _VALUE_CHARS),
+        value=cut_line(_CELL_FILE.sub("", plain(str(content.get("evalue", "")))), _VALUE_CHARS),
         traceback=traceback,
         line_in_cell=line,
     )
@@ -94,25 +91,10 @@ def exit_error() -> CellError:
     )
 
 
-def _bounded_lines(traceback: object) -> tuple[str, ...]:
-    if not isinstance(traceback, list | tuple):
-        return ()
-    lines = [_cut(line, _LINE_CHARS) for block in traceback for line in plain(str(block)).splitlines()]
-    if len(lines) <= _TRACEBACK_LINES:
-        return tuple(lines)
-    half = _TRACEBACK_LINES // 2
-    return (*lines[:half], f"[... {len(lines) - 2 * half} lines cut ...]", *lines[-half:])
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters cut ...]"
-
-
 def line_of_error(cell: Cell, error: CellError | None) -> int | None:
     """Return the error's line in the lecture's file; the cell's first line if only that is known."""
-    if cell.line is None or error is None or error.line_in_cell is None:
-        return cell.line
-    return cell.line + error.line_in_cell - 1
+    found = cell.file_line(error.line_in_cell) if error is not None else None
+    return cell.line if found is None else found
 
 
 def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
@@ -135,7 +117,7 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
         )
         yield Finding(kind=FindingKind.KERNEL, message=message, **place)
     if not cell.expects_error and not raised:
-        yield from _unseen_errors(output, place)
+        yield from printed_error_findings(output, cell)
     yield from _gpu_fallback(output, place)
     if is_cut:
         yield Finding(
@@ -145,22 +127,12 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
         yield Finding(kind=FindingKind.OUTPUT_CUT, message="the end of the cell's output did not arrive", **place)
 
 
-def _unseen_errors(output: str, place: dict[str, Any]) -> Iterator[Finding]:
-    """Find errors of threads and tasks, which Python only prints."""
-    for where in _UNSEEN.finditer(output):
-        error = _LAST_LINE.search(output, where.end())
-        what = f": {_cut(error['error'], _COMMAND_CHARS)!r}" if error is not None else ""
-        thing = "thread" if where["thread"] else "task of asyncio"
-        message = f"an error ended a {thing} and was only printed{what}"
-        yield Finding(kind=FindingKind.THREAD, message=message, fails_when_strict=True, **place)
-
-
 def _gpu_fallback(output: str, place: dict[str, Any]) -> Iterator[Finding]:
     """Find warnings of libraries that use the CPU instead of a GPU: the measurements are then of another device."""
     for pattern, is_fault in ((_FALLS_BACK, True), (_HAS_NONE, False)):
         if match := pattern.search(output):
             line = output[match.start() :].split("\n", 1)[0].strip()
-            message = f"a library uses the CPU and not a GPU: {_cut(line, _COMMAND_CHARS)!r}"
+            message = f"a library uses the CPU and not a GPU: {cut_line(line, _COMMAND_CHARS)!r}"
             yield Finding(kind=FindingKind.GPU, message=message, fails_when_strict=is_fault, **place)
 
 
@@ -179,7 +151,7 @@ def _line_of_command(cell: Cell, command: str) -> int | None:
 def _shell_findings(
     command: str, code: int, output: str, place: dict[str, Any], *, is_unchanged: bool
 ) -> Iterator[Finding]:
-    shown = _cut(" ".join(command.split()), _COMMAND_CHARS)
+    shown = cut_line(" ".join(command.split()), _COMMAND_CHARS)
     if code == _NOT_FOUND:
         message = f"shell line {shown!r} ended with code {code}: program not found"
         yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
@@ -252,7 +224,7 @@ def thread_findings(heaviest_cell: int, threads_after: Mapping[int, Sequence[tup
     for name, number in threads_after[max(earlier)]:
         if 0 < number < heaviest_cell:
             message = (
-                f"thread {_cut(name, _COMMAND_CHARS)!r} started in code cell {number} was still alive when code cell "
-                f"{heaviest_cell} reached the lecture's peak"
+                f"thread {cut_line(name, _COMMAND_CHARS)!r} started in code cell {number} was still alive when code "
+                f"cell {heaviest_cell} reached the lecture's peak"
             )
             yield Finding(kind=FindingKind.THREAD, message=message, cell_number=number)

@@ -89,6 +89,11 @@ class RunRecordBuilder:
         """Return True if no other outcome was recorded so far."""
         return self._outcome is Outcome.COMPLETED
 
+    @property
+    def is_interruptible(self) -> bool:
+        """Return True unless the run ended in a cell that the kernel may still be running."""
+        return self._outcome in {Outcome.COMPLETED, Outcome.FAILED}
+
     def finish(self, device_log: DeviceLog | None = None) -> Run:
         """
         Return the record.

@@ -13,13 +13,14 @@ import zmq.asyncio
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.run.barrier import BarrierSlot
-from pytest_lecturecheck.kernel.run.cell_runner import CellRunner, RunParts
+from pytest_lecturecheck.kernel.run.cell_runner import CellRunner, RunParts, stray_error_findings
 from pytest_lecturecheck.kernel.run.device_log import DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import EvidenceBuilder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.kernel_starter import KernelStarter
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
+from pytest_lecturecheck.kernel.run.printed_errors import lost_task_findings
 from pytest_lecturecheck.kernel.run.profiler import Profiler
 from pytest_lecturecheck.kernel.run.queueing import Queueing
 from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder
@@ -81,6 +82,8 @@ class _LectureRun:
         self._starter = KernelStarter(plan, ports, context, document=self._document, on_queue=self._queueing.note)
         self._leftovers: LeftoverWatch | None = None
         self._running: Cell | None = None
+        self._last_cell: Cell | None = None
+        self._may_shut_down = False
         self._devices = DeviceLog(plan.shown_name)
         self._profiler = Profiler(plan.tracing, plan.lecture.cells, self._record.findings)
         self._evidence = EvidenceBuilder(
@@ -126,12 +129,18 @@ class _LectureRun:
         if not session.has_agent and session.kernel.language == "python":
             message = "the agent could not be installed in the kernel; shell lines and threads are not observed"
             self._record.add_findings([Finding(kind=FindingKind.KERNEL, message=message)])
+        if self._starter.has_started_again:
+            message = "the kernel was started twice: another process was quicker to bind a port of the first one"
+            self._record.add_findings([Finding(kind=FindingKind.KERNEL, message=message)])
         self._devices.report_leftovers()
+        if self._leftovers is not None:
+            self._leftovers.note_ready()
         left = self._clock.total_left_seconds
         self._clock.exclude(await self._queueing.wait_for_others(None if left == math.inf else left))
         await self._run_cells(session)
         if self._record.has_completed:
             await self._end(session)
+        self._may_shut_down = not session.has_agent and self._record.is_interruptible
 
     async def _launch(self) -> KernelSession:
         session = await self._queueing.launch(self._starter.launch())
@@ -165,6 +174,7 @@ class _LectureRun:
         runner = CellRunner(
             session,
             parts,
+            cells=self._plan.lecture.cells,
             folder=self._starter.folder,
             allow_errors=bool(self._plan.settings.allow_errors),
             on_sent=self._slot.note_sent if self._slot is not None else lambda: None,
@@ -182,6 +192,7 @@ class _LectureRun:
             if end.outcome is not None:
                 self._record.note_outcome(end.outcome, evidence=end.evidence)
                 return
+            self._last_cell = cell
         self._running = None
 
     # -- end ----------------------------------------------------------------------------------------------------------
@@ -195,9 +206,13 @@ class _LectureRun:
             self._record.note_outcome(Outcome.DIED, evidence=evidence)
             return
         await session.kernel.provisioner.launch.look()
-        self._record.software, bad_end = await session.leave()
-        if bad_end:
-            finding = Finding(kind=FindingKind.KERNEL, message=bad_end, fails_when_strict=True)
+        farewell = await session.leave()
+        self._record.software = farewell.software
+        if self._last_cell is not None:
+            self._record.add_findings(lost_task_findings(farewell.lost_tasks, self._last_cell))
+            self._record.add_findings(stray_error_findings(session, self._plan.lecture.cells, self._last_cell))
+        if farewell.fault:
+            finding = Finding(kind=FindingKind.KERNEL, message=farewell.fault, fails_when_strict=True)
             self._record.add_findings([finding])
         self._record.note_load(self._ports.host.load_average())
 
@@ -211,6 +226,8 @@ class _LectureRun:
         if session is not None:
             readings = session.probe.close()
             self._record.note_memory(readings, session.probe.timeline(self._clock.origin))
+            if self._may_shut_down:
+                await session.request_shutdown()
             killed = await self._starter.tear_down(session)
             self._record.add_findings(self._leftovers.report(killed) if self._leftovers is not None else ())
             self._record.job_step = await read_job_step(session.kernel, self._ports.launcher)

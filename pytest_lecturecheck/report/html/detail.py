@@ -256,6 +256,10 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         ("Python", software.python if software is not None else ""),
         ("Packages", _packages(software.packages) if software is not None else ""),
         ("BLAS and threads", _blas_text(software) if software is not None else ""),
+        (
+            "Variables that change memory",
+            "; ".join(f"{name}={value}" for name, value in sorted(software.variables.items())) if software else "",
+        ),
         ("Variables", "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.environment.items()))),
         ("Started", run.launch.started),
         ("Kernel start", format_duration(run.launch.startup_seconds) if run.launch.startup_seconds is not None else ""),

@@ -196,6 +196,16 @@ def _read_packages(value: object) -> dict[str, str]:
     return packages
 
 
+def _read_variables(value: object) -> dict[str, str]:
+    variables = {}
+    for text in read_texts(value):
+        name, sign, content = text.partition("=")
+        if not sign or not name.isidentifier():
+            raise _fault(text, 'name and value, for example "OMP_NUM_THREADS=1"')
+        variables[name] = content
+    return variables
+
+
 RULES: Final[Table] = {
     "memory_fraction": ("memory_fraction", lambda value: _read_number(0, value)),
     "memory_slack": ("memory_slack_bytes", read_size),
@@ -221,6 +231,7 @@ SOFTWARE: Final[Table] = {
     "python": ("python", read_text),
     "blas": ("blas", read_texts),
     "packages": ("packages", _read_packages),
+    "variables": ("variables", _read_variables),
 }
 ENTRY: Final[Table] = {
     "recorded": ("recorded", _read_date),

@@ -158,6 +158,8 @@ def software_rows(software: Software) -> Rows:
     packages = [text for text in packages if PACKAGE.fullmatch(text)]
     if packages:
         rows["packages"] = _list_text(sorted(packages, key=lambda text: (text.lower(), text)))
+    if software.variables:
+        rows["variables"] = _list_text([f"{name}={value}" for name, value in sorted(software.variables.items())])
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The agent inside a real kernel: what it sees, and that a lecture sees nothing of it."""
+"""The agent inside a real kernel: what it observes, and that it stays invisible to the lecture."""
 
 import pytest
 from support.benches import messages
@@ -50,7 +50,7 @@ def test_what_the_agent_sees(bench, code, expected):
     assert messages(run) == expected
 
 
-def test_the_exit_code_of_a_shell_line_is_still_the_lectures(bench):
+def test_the_exit_code_of_a_shell_line_is_kept(bench):
     run = bench.run("!exit 4", "assert _exit_code == 4")
     assert run.outcome is Outcome.COMPLETED
 
@@ -62,7 +62,7 @@ def test_a_lecture_that_removes_its_own_file(bench, tmp_path):
     assert messages(run) == ["the lecture's own file was removed while it ran (by it, or by what ran beside it)"]
 
 
-def test_the_line_of_an_error_in_a_function_of_an_earlier_cell(bench):
+def test_an_error_in_a_function_of_an_earlier_cell(bench):
     run = bench.run("def f(x):\n    y = x\n    return 1 / y", "\n\nz = 1\nf(0)")
     assert run.evidence.line == 201
     assert run.cells[1].error.line_in_cell == 2

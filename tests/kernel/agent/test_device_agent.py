@@ -1,4 +1,4 @@
-"""The agent's second half, outside a kernel: what it asks of libraries, and how spans add up."""
+"""The device agent outside a kernel: what it reads from libraries, and how spans add up."""
 
 import json
 import random
@@ -88,7 +88,7 @@ def test_jax(modules):
 
 
 @pytest.mark.parametrize(("in_use", "expected"), [(10, None), (64, 0)])
-def test_a_largest_free_block_of_0_is_believed_where_the_pool_is_full(modules, in_use, expected):
+def test_a_free_block_of_0_counts_in_a_full_pool(modules, in_use, expected):
     modules("jax._src.xla_bridge", backends(Device({**STATS, "bytes_in_use": in_use, "largest_free_block_bytes": 0})))
     (figures,) = DeviceAgent("", 1).payload(1)["allocators"]
     assert figures["largest_free_block_bytes"] == expected
@@ -131,7 +131,7 @@ def test_torch(modules):
     assert DeviceAgent("", 1).payload(1)["allocators"] == [{**figures, "limit_bytes": 500}]
 
 
-def test_a_torch_that_has_not_touched_cuda_is_not_made_to(modules):
+def test_cuda_is_not_initialised_for_torch(modules):
     modules("torch", SimpleNamespace(cuda=cuda(initialized=False)))
     assert DeviceAgent("", 1).payload(1) == {}
     modules("torch", SimpleNamespace())
@@ -156,7 +156,7 @@ def test_cupy(modules):
     assert DeviceAgent("", 1).payload(1) == {}
 
 
-def test_a_library_that_raises_is_named_once_and_then_left_alone(modules):
+def test_a_failing_library_is_reported_once(modules):
     asked = []
 
     def initialized():
@@ -201,7 +201,7 @@ def test_a_span_of_before_the_cell_counts_from_its_beginning():
     assert log.totals()["seconds"] == 2.0
 
 
-def test_an_open_span_is_told_with_what_came_before():
+def test_an_open_span_is_reported_with_the_time_before():
     log = CompileLog(0.0)
     assert log.begin(1.0)
     assert log.end("tracing_seconds", 1.0, 2.0)
@@ -300,7 +300,7 @@ def test_listeners_are_there_once_whatever_the_lecture_clears(modules, scalars, 
     assert agent.payload(4)["compile"]["count"] == 0
 
 
-def test_a_monitoring_that_was_imported_unseen_is_found_at_the_cells_end(modules):
+def test_an_unnoticed_import_is_found_at_the_cells_end(modules):
     monitoring, agent = Monitoring(), DeviceAgent("", 1)
     modules("jax._src.monitoring", monitoring)
     assert agent.payload(1)["compile"]["seconds"] == 0.0
@@ -332,7 +332,7 @@ def test_odd_events_hurt_nobody():
     assert agent.payload(1)["compile"]["count"] == 0
 
 
-def test_the_last_words_name_the_span_that_is_open(modules, tmp_path):
+def test_the_crash_record_has_the_open_span(modules, tmp_path):
     monitoring, agent = Monitoring(), DeviceAgent(str(tmp_path / "record"), 7)
     modules("jax._src.xla_bridge", backends(Device(STATS)))
     agent.listen(monitoring)
@@ -372,7 +372,7 @@ def watched(tmp_path, monkeypatch):
     sys.modules.pop("watched_module", None)
 
 
-def test_an_import_is_seen_after_its_execution_and_again_after_a_reload(watched):
+def test_an_import_is_reported_after_execution_and_reload(watched):
     import importlib  # noqa: PLC0415 - beside what it imports
 
     module = importlib.import_module("watched_module")

@@ -1,4 +1,4 @@
-"""The programs that stand between a session and a kernel elsewhere, and the choice of a launcher."""
+"""The programs between a session and a remote kernel, and the choice of a launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of Slurm, and what its programs print, as Slurm 22.05 printed it."""
+"""Options for Slurm, and the output of its programs as Slurm 22.05 prints it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_options_of_a_lecture_that_needs_a_gpu():
     assert not [word for word in options if "partition" in word or "account" in word]
 
 
-def test_the_kernel_s_words_stay_words(tmp_path):
+def test_arguments_of_the_kernel_are_not_split(tmp_path):
     launcher = SlurmLauncher(SlurmSettings(), tmp_path, environment={"SLURM_JOB_ID": "7"}, srun="/bin/srun")
     launch = launcher.prepare(REQUEST)
     command = launch.command(["python", "-m", "ipykernel_launcher", "-f", "$(touch x).json"])
@@ -97,7 +97,7 @@ def test_the_kernel_s_words_stay_words(tmp_path):
     assert (launch.holder, launch.location) == ("Slurm", None)
 
 
-def test_srun_gets_neither_the_run_s_mark_nor_options_from_the_allocation(tmp_path):
+def test_srun_gets_neither_token_nor_options_of_the_allocation(tmp_path):
     launcher = SlurmLauncher(SlurmSettings(), tmp_path, environment={"SLURM_JOB_ID": "7"}, srun="/bin/srun")
     variables = {"LECTURECHECK_RUN": "ab12", "SLURM_MEM_PER_NODE": "900", "SLURM_JOB_ID": "7", "MKL_NUM_THREADS": "1"}
     assert launcher.prepare(REQUEST).environment(variables) == {"SLURM_JOB_ID": "7", "MKL_NUM_THREADS": "1"}

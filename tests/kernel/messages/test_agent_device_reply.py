@@ -1,4 +1,4 @@
-"""What the agent says of GPUs and the compiler, in its payload and in the file that outlives it."""
+"""The agent's payload about GPUs and the compiler, and its crash record."""
 
 import json
 import os
@@ -188,5 +188,5 @@ OPEN = Read(request=4, compilation=CompileTimes(seconds=3.0, count=2), open_sinc
         (Read(request=4, compilation=CompileTimes(seconds=1.0)), 4, 110.0, CompileTimes(seconds=1.0)),
     ],
 )
-def test_what_the_compiler_had_taken(record, request_number, now, expected):
+def test_compile_time_until_a_crash(record, request_number, now, expected):
     assert record.compilation_in(request_number, now) == expected

@@ -19,7 +19,7 @@ def test_what_the_agent_says_is_kept():
         "breakpoints": 1,
         "error_line": 4,
         "exit_asked": True,
-        "software": {"python": "CPython 3", "packages": {"numpy": "2"}, "blas": ["openblas"]},
+        "software": {"python": "CPython 3", "packages": {"numpy": "2"}, "variables": {}, "blas": ["openblas"]},
     }
     assert clean_payload(said) == {**said, "shell_lines": [("ls", 2)], "threads": [("Thread-1", 3)]}
 
@@ -45,8 +45,15 @@ def test_software_is_short_plain_text():
     assert clean_payload({"software": {"packages": [1], "blas": {}}})["software"] == {
         "python": "",
         "packages": {},
+        "variables": {},
         "blas": [],
     }
+
+
+def test_only_known_variables_are_kept():
+    said = {"OMP_NUM_THREADS": "1", "SECRET": "x", "XLA_FLAGS": "--a\n--b" + "c" * 500, "MALLOC_CONF": 3}
+    found = clean_payload({"software": {"variables": said}})["software"]["variables"]
+    assert found == {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--a --b" + "c" * 193}
 
 
 @given(st.dictionaries(NAMES, ANYTHING))

@@ -1,4 +1,4 @@
-"""Figures that cells report, by the display message and by the call, and what hostile cells send instead."""
+"""Values that cells report by display message or call, and what hostile cells send."""
 
 import json
 import subprocess
@@ -85,7 +85,7 @@ def test_nothing_of_it_stays_in_a_notebook_that_others_run(tmp_path):
     assert [cell.outputs for cell in notebook.cells] == [[], []]
 
 
-def test_the_call_does_nothing_outside_a_kernel_and_needs_no_pytest():
+def test_the_call_does_nothing_outside_a_kernel():
     program = (
         "import sys\nfrom pytest_lecturecheck import report_figures\nreport_figures(speedup=object(), x='y')\n"
         "print([name for name in ('pytest', 'IPython', 'nbclient', 'psutil') if name in sys.modules])"
@@ -165,7 +165,7 @@ def test_whole_numbers_stay_whole():
     ]
 
 
-def test_one_fault_leaves_the_other_figures():
+def test_one_fault_keeps_the_other_values():
     figures, faults = read({"a": "x", "b": 2})
     assert figures == {"b": ReportedValue(name="b", value=2.0)}
     assert faults == ["reported value 'a' is 'x'; expected a finite number"]

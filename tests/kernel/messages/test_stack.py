@@ -1,4 +1,4 @@
-"""What faulthandler wrote of a kernel, as frames."""
+"""Stacks and crash dumps of faulthandler."""
 
 import asyncio
 import os

@@ -133,7 +133,7 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-def test_a_mailbox_hands_on_more_than_it_reads_at_once_in_order():
+def test_a_mailbox_delivers_many_messages_in_order():
     session = Session(key=b"k")
 
     async def act(_mailbox, there, taken):
@@ -145,7 +145,7 @@ def test_a_mailbox_hands_on_more_than_it_reads_at_once_in_order():
     assert [message["content"]["text"] for message in taken] == [str(number) for number in range(3 * wire._AT_ONCE)]
 
 
-def test_what_is_sent_waits_for_room_and_holds_up_no_message():
+def test_sending_waits_for_room_without_blocking_reads():
     session = Session(key=b"k")
     count = 50
 

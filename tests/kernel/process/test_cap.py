@@ -1,4 +1,4 @@
-"""The cap of a run, held by a group of its own where one can be made: who was stopped, and by which limit."""
+"""The memory cap of a run, enforced by a memory group or the watchdog."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
 """
 
 
-def test_a_lecture_that_leaves_its_group_is_still_held_to_its_cap(bench):
+def test_the_cap_holds_after_leaving_the_group(bench):
     run = bench.measure(FLIGHT, GREEDY, memory_cap_bytes=CAP)
     assert run.outcome is Outcome.DIED
     has_left = (run.cells[0].output_extract or "").strip() == "left"
@@ -32,7 +32,7 @@ def test_a_lecture_that_leaves_its_group_is_still_held_to_its_cap(bench):
     assert diagnose(run.evidence).kind is kind
 
 
-def test_a_lecture_at_its_cap_is_stopped_and_the_cap_is_named(bench):
+def test_a_lecture_at_its_cap_is_stopped(bench):
     run = bench.measure("x = 1", GREEDY, memory_cap_bytes=CAP)
     assert run.outcome is Outcome.DIED
     assert run.conditions.cap_bytes == CAP
@@ -43,8 +43,7 @@ def test_a_lecture_at_its_cap_is_stopped_and_the_cap_is_named(bench):
     else:
         assert [kill.scope for kill in run.evidence.memory.oom_kills] == [OomScope.CAP]
         assert cause.headline == (
-            "kernel was killed by the OOM killer in code cell 2, line 200: the memory cap of this run, 191 MiB, "
-            "was reached"
+            "kernel was killed by the OOM killer in code cell 2: the memory cap of this run, 191 MiB, was reached"
         )
     (advice,) = cause.advice
     assert advice == (

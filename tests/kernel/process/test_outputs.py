@@ -8,7 +8,7 @@ bounds = st.integers(0, 25)
 
 
 @given(pieces, bounds, st.integers(1, 25))
-def test_text_within_bounds_is_kept_whole_and_longer_text_keeps_head_and_tail(given_pieces, head, tail):
+def test_longer_text_keeps_head_and_tail(given_pieces, head, tail):
     kept = BoundedText(head_chars=head, tail_chars=tail)
     for piece in given_pieces:
         kept.append(piece)

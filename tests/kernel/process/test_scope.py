@@ -1,4 +1,4 @@
-"""Scopes from the user's service manager, whose part is played by a bus that writes to a recorded tree."""
+"""Scopes of the user's service manager, with a fake bus that writes to a recorded tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scope(manager: Manager):
     return start_scope(NAME, PID, 2 * GIB, call_bus=manager, proc_root=root / "proc", sys_root=root / "cgroup")
 
 
-def test_the_manager_is_asked_for_a_scope_with_the_process_and_the_limit_in_it(tmp_path):
+def test_the_scope_is_requested_with_process_and_limit(tmp_path):
     manager = Manager(tmp_path)
     group = scope(manager)
     assert manager.calls == [
@@ -74,7 +74,7 @@ def test_the_manager_is_asked_for_a_scope_with_the_process_and_the_limit_in_it(t
     [{"answers": False}, {"moves": False}, {"limit": None}, {"limit": "max"}, {"limit": str(3 * GIB)}],
     ids=["refuses", "does not move", "no memory controller", "sets no limit", "sets a higher limit"],
 )
-def test_a_manager_that_does_not_hold_the_limit_gives_no_group(tmp_path, behaviour):
+def test_a_scope_without_a_limit_is_no_group(tmp_path, behaviour):
     assert scope(Manager(tmp_path, **behaviour)) is None
 
 

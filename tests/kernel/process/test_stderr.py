@@ -22,7 +22,7 @@ after
 """
 
 
-def test_words_of_the_kernel_itself_are_left_out():
+def test_messages_of_ipykernel_are_dropped():
     text = (
         "[IPKernelApp] WARNING | Kernel is running over TCP without encryption. Communication (including code and "
         "outputs) is sent in plain text\n"
@@ -36,7 +36,7 @@ def test_words_of_the_kernel_itself_are_left_out():
     assert stderr_tail(text) == ("cannot load libexample.so.3",)
 
 
-def test_a_crash_keeps_the_fault_and_the_frames_of_the_lecture():
+def test_a_crash_dump_keeps_fault_and_own_frames():
     assert stderr_tail(CRASH) == (
         "before",
         "Fatal Python error: Segmentation fault",
@@ -46,7 +46,7 @@ def test_a_crash_keeps_the_fault_and_the_frames_of_the_lecture():
     )
 
 
-def test_a_native_stack_does_not_push_out_what_was_said_before_it():
+def test_a_native_stack_does_not_displace_earlier_lines():
     said = "F0101 stream.cc:99] Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED"
     frames = [f"    @     0x7f3c2c0b{number:04x}  (unknown)" for number in range(60)]
     llvm = [f" #{number} 0x00007f3c2c0b{number:04x} abort (/lib/libc.so.6+0x2)" for number in range(60)]
@@ -71,7 +71,7 @@ def test_the_last_lines_are_the_ones_that_are_kept():
     assert tail == tuple(f"line {number}" for number in range(70, 100))
 
 
-def test_lines_of_earlier_cells_are_told_from_those_of_the_one_that_died(bench):
+def test_stderr_of_earlier_cells_is_separated(bench):
     run = bench.run(
         "import os\nos.write(2, b'survived this\\n' * 3)",
         "import os\nos.write(2, b'last words\\n')\nos.abort()",

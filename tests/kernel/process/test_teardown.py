@@ -1,4 +1,4 @@
-"""After a run nothing of it is left: processes, files, sockets."""
+"""After a run no process, file or socket is left."""
 
 import os
 import re
@@ -95,7 +95,7 @@ def test_whatever_the_end_nothing_is_alive(bench, end, seconds, outcome):
 
 
 @pytest.mark.parametrize("cap", [AUTOMATIC_CAP, NO_LIMIT], ids=["capped", "uncapped"])
-def test_a_child_that_forks_on_for_ever_is_killed_with_all_its_kin(bench, tmp_path, cap):
+def test_an_endless_chain_of_forks_is_killed(bench, tmp_path, cap):
     (tmp_path / "go").touch()
     code = """
     import os, time

@@ -1,4 +1,4 @@
-"""Several kernels from one loop: the barrier, what they hold together, and what becomes of one that is in the way."""
+"""Several kernels in one loop: the barrier, their joint memory, and the joint cap."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_nobody_goes_on_before_all_are_there():
     asyncio.run(scene())
 
 
-def test_one_that_will_not_come_holds_nobody_up_however_often_it_says_so():
+def test_a_kernel_that_leaves_does_not_block_the_barrier():
     async def scene():
         barrier = Barrier(3)
         slots = [BarrierSlot(barrier) for _ in range(3)]
@@ -92,7 +92,7 @@ def test_a_kernel_whose_time_is_over_waits_no_longer():
     asyncio.run(scene())
 
 
-def test_the_first_cell_counts_and_the_devices_have_their_own_beginning():
+def test_a_slot_records_its_first_cell_and_device_origin():
     (slot,), _ = slots_of(5)
     assert (slot.first_cell_at, slot.device_origin) == (None, 7.0)
     slot.note_sent()
@@ -101,7 +101,7 @@ def test_the_first_cell_counts_and_the_devices_have_their_own_beginning():
     assert slot.first_cell_at == first is not None
 
 
-def test_what_is_held_together_is_the_highest_sum_and_not_the_sum_of_the_highest():
+def test_joint_memory_is_the_highest_sum():
     (one, two), (first, second) = slots_of(100, 30)
     watch = _Watch([one, two], None)
     assert watch.peak(0.0) is None
@@ -117,7 +117,7 @@ def test_what_is_held_together_is_the_highest_sum_and_not_the_sum_of_the_highest
     assert (found.total_bytes, found.parts_bytes) == (130, (100, 30))
 
 
-def test_of_kernels_that_exhaust_the_machine_together_the_largest_is_stopped():
+def test_the_largest_kernel_above_the_joint_cap_is_stopped():
     slots, kernels = slots_of(100, 300, 200)
     watch = _Watch(slots, 600)
     watch.sample()
@@ -133,7 +133,7 @@ def progress(number, size=None, elapsed=1.0):
     return RunProgress(lecture="a.md", number=number, total=9, elapsed_seconds=elapsed, snapshot=last)
 
 
-def test_the_progress_of_a_cohort_is_that_of_the_kernel_furthest_behind():
+def test_progress_of_a_cohort_is_that_of_its_slowest_kernel():
     reports = []
     joint = _JointProgress("a.md [c=2]", 2, reports.append)
     first, second = joint.listener(0), joint.listener(1)
@@ -161,7 +161,7 @@ def run_cohort(bench):
     return run
 
 
-def test_kernels_meet_and_a_lecture_with_nothing_to_run_is_no_obstacle(run_cohort):
+def test_a_lecture_with_nothing_to_run_does_not_block_others(run_cohort):
     meet = """
         import pathlib, time
         pathlib.Path({mine!r}).touch()
@@ -226,7 +226,7 @@ class RoomyHost(MachineMemory):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_two_real_kernels_that_exhaust_the_machine_together_cost_the_larger_one_its_life(bench):
+def test_the_larger_of_two_exhausting_kernels_is_stopped(bench):
     workbench, machine = bench._bench, bench._bench._machine
     reserve = max(256 * MIB, round(machine.usable_memory_bytes * 0.05))
     workbench._ports = replace(bench._real_ports, host=RoomyHost(reserve + 450 * MIB))
@@ -240,5 +240,5 @@ def test_two_real_kernels_that_exhaust_the_machine_together_cost_the_larger_one_
     assert [member.outcome for member in run.members] == [Outcome.COMPLETED, Outcome.DIED]
     assert run.evidence.memory.stopped_at_cap
     cause = diagnose(run.evidence)
-    assert cause.headline.startswith("stopped before the machine ran out of memory in code cell 2, line 200: ")
+    assert cause.headline.startswith("stopped before the machine ran out of memory in code cell 2: ")
     assert "run fewer lectures at once" in cause.advice[0]

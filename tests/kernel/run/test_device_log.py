@@ -1,4 +1,4 @@
-"""GPUs and the compiler in real kernels: JAX on the CPU, other libraries as a cell makes them up."""
+"""GPUs and the compiler in real kernels: JAX on the CPU, other libraries as fakes made by a cell."""
 
 import sys
 
@@ -58,7 +58,7 @@ sys.modules["jax"] = types.ModuleType("jax")
 """
 
 
-def test_the_compiler_is_seen_from_the_first_cell_on(bench):
+def test_compile_times_from_the_first_cell_on(bench):
     run = bench.run_on_devices(
         "x = 1",
         COMPILE,
@@ -97,7 +97,7 @@ def test_jax_imported_in_a_thread(bench):
     assert run.cells[0].compilation.count > 0
 
 
-def test_the_persistent_cache_is_told_apart(bench, tmp_path):
+def test_hits_of_the_persistent_cache_are_counted(bench, tmp_path):
     environment = {
         **TWO_DEVICES,
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
@@ -110,7 +110,7 @@ def test_the_persistent_cache_is_told_apart(bench, tmp_path):
     assert (warm.cache_hits, warm.cache_misses) == (cold.cache_misses, 0)
 
 
-def test_the_last_words_of_a_kernel_that_died(bench):
+def test_the_crash_record_of_a_dead_kernel(bench):
     run = bench.run_on_devices("import jax", f"{COMPILE}\nimport os\nos.abort()", environment={"JAX_PLATFORMS": "cpu"})
     assert run.outcome is Outcome.DIED
     compilation = run.evidence.usage.compilation
@@ -170,7 +170,7 @@ def test_the_stack_of_a_kernel_that_does_not_answer(bench):
 
 
 @pytest.mark.parametrize("handler", ["lambda *_: print('mine')", "signal.SIG_IGN", "signal.SIG_DFL"])
-def test_a_signal_that_the_lecture_has_taken_is_left_to_it(bench, handler):
+def test_a_signal_used_by_the_lecture_is_left_alone(bench, handler):
     run = bench.run_on_devices(
         f"import signal\n_ = signal.signal(signal.SIGUSR2, {handler})",
         "import time\ntime.sleep(30)",
@@ -293,7 +293,7 @@ HELD = DeviceHolder(
 )
 
 
-def test_a_leftover_of_an_earlier_lecture_is_named_before_the_first_cell(bench):
+def test_gpu_memory_of_an_earlier_lecture_is_reported(bench):
     foreign = DeviceHolder(pid=7, used_bytes=MIB, was_there_first=True)
     probe = FakeDeviceProbe(now=[DeviceUse(device=T4, holders=(HELD, foreign))])
     run = bench.run_on_devices("x = 1", device_probe=probe)

@@ -1,4 +1,4 @@
-"""From allocators' words to readings: what is claimed of a peak is never more than is known."""
+"""Readings from the usage of allocators never claim more than is known."""
 
 from dataclasses import dataclass, replace
 
@@ -65,7 +65,7 @@ def test_the_live_memory_of_a_cell(before, after, expected):
     assert cell_readings(before, after)[Metric.GPU_LIVE] == expected
 
 
-def test_no_words_give_no_readings():
+def test_no_usage_gives_no_readings():
     assert cell_readings([], []) == {}
     assert lecture_readings([(), ()], is_complete=True) == {}
 

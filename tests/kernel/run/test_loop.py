@@ -57,7 +57,7 @@ def test_an_interrupted_wait_cancels_and_waits_for_the_cleanup():
     loop.close()
 
 
-def test_the_wait_is_told_about():
+def test_waiting_is_reported():
     told = []
     is_told = threading.Event()
 

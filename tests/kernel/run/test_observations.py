@@ -69,7 +69,7 @@ def test_the_traceback_of_the_output_where_the_reply_has_none():
     assert error.traceback == ("Cell In[3], line 3",)
 
 
-def test_a_representation_that_fails_is_told_by_the_output():
+def test_a_failing_representation_is_found_in_the_output():
     content = {"ename": "NoneType", "evalue": "None", "traceback": []}
     error = cell_error(reply("error", content), [ERROR], CELL)
     assert (error.name, error.value) == ("ZeroDivisionError", "division by zero")
@@ -230,7 +230,7 @@ def test_threads_of_earlier_cells():
         ("invalid syntax (tools.py, line 7)", "invalid syntax (tools.py, line 7)"),
     ],
 )
-def test_the_made_up_file_name_of_a_cell_is_not_shown(value, shown):
+def test_the_generated_file_name_of_a_cell_is_hidden(value, shown):
     content = {"ename": "SyntaxError", "evalue": value, "traceback": []}
     error = cell_error(reply("error", content), [], CELL)
     assert error is not None

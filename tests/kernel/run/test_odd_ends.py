@@ -14,13 +14,13 @@ from pytest_lecturecheck.model.run import Outcome
         ),
     ],
 )
-def test_a_bad_end_after_the_last_cell_is_told(bench, handler, message):
+def test_a_bad_end_after_the_last_cell_is_a_finding(bench, handler, message):
     run = bench.run(f"import atexit, os\natexit.register({handler})")
     assert run.outcome is Outcome.COMPLETED
     assert [(item.message, item.fails_when_strict) for item in run.findings] == [(message, True)]
 
 
-def test_a_cell_that_the_kernel_did_not_run_is_a_failure(bench):
+def test_a_cell_that_was_not_run_is_a_failure(bench):
     run = bench.run(
         "kernel = get_ipython().kernel\n"
         "async def do_execute(*args, **known): return {'status': 'aborted'}\n"
@@ -31,12 +31,12 @@ def test_a_cell_that_the_kernel_did_not_run_is_a_failure(bench):
     assert run.cells[1].error.value == "the kernel did not run the cell: its reply has the status 'aborted'"
 
 
-def test_what_a_lecture_puts_into_the_agents_place_does_no_harm(bench):
+def test_a_replaced_agent_does_no_harm(bench):
     run = bench.run("get_ipython().kernel.finish_metadata = lambda p, m, r: {'lecturecheck': 5}", "1")
     assert [cell.status for cell in run.cells] == [CellStatus.OK, CellStatus.OK]
 
 
-def test_messages_that_nobody_knows_are_logged_on_one_line_without_controls(bench, caplog):
+def test_unknown_messages_are_logged_on_one_plain_line(bench, caplog):
     run = bench.run(
         "kernel = get_ipython().kernel\n"
         "kind = chr(27) + '[31m' + chr(10) + '::error::##[error]'\n"

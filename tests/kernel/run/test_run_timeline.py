@@ -20,7 +20,7 @@ while not pathlib.Path("seen").exists():
 """
 
 
-def test_the_record_has_the_timeline_of_the_probe_and_when_each_cell_ran(bench):
+def test_the_record_has_timeline_and_times_of_cells(bench):
     samples = (MemorySample(seconds=0.1, footprint_bytes=5), MemorySample(seconds=0.2, footprint_bytes=6))
     walls = (CellReadings(readings={Metric.WALL: _wall(seconds)}) for seconds in (0.25, 0.5))
     run = bench.run("x = 1", "x = 2", "  ", probe=FakeProbe(cells=list(walls), samples=samples))

@@ -1,4 +1,4 @@
-"""What becomes of lectures in real kernels."""
+"""Outcomes of lectures in real kernels."""
 
 import signal
 import sys
@@ -111,7 +111,7 @@ def test_a_kernel_that_is_killed(bench):
     assert (run.outcome, run.evidence.exit.exit_code, run.evidence.exit.signal) == (Outcome.DIED, None, signal.SIGKILL)
 
 
-def test_the_last_words_of_an_abort(bench):
+def test_stderr_of_an_abort_is_kept(bench):
     run = bench.run(
         """
         import os
@@ -232,7 +232,7 @@ def test_a_kernelspec_that_is_broken(bench, tmp_path, monkeypatch, text, reason)
     assert run.reason.endswith("choose another one with --lecture-kernel NAME")
 
 
-def test_a_name_that_is_no_kernels_name_is_not_installed_and_not_logged(bench, caplog):
+def test_an_invalid_kernel_name_is_not_installed_and_not_logged(bench, caplog):
     run = bench.run("x = 1", kernel_name="../../etc")
     assert run.reason.startswith("kernel '../../etc' is not installed; installed: ")
     assert caplog.records == []
@@ -262,7 +262,7 @@ def test_nothing_to_run_starts_no_kernel(bench):
     assert run.reason == "1 code cell left out and 1 blank code cell"
 
 
-def test_progress_is_told(bench):
+def test_progress_is_reported(bench):
     bench.progress.clear()
     bench.run("x = 1", "y = 2")
     told = [(progress.number, progress.total) for progress in bench.progress]

@@ -1,4 +1,4 @@
-"""Errors that reach the reader although the kernel's reply is a good one; output that goes into a widget."""
+"""Errors among the outputs of a cell whose reply is "ok", and output into widgets."""
 
 import json
 
@@ -67,7 +67,7 @@ def test_output_that_goes_into_a_widget_arrives_there(workbench, tmp_path, caplo
     assert caplog.messages == []
 
 
-def test_an_error_that_is_only_shown_fails_the_cell_and_says_why(workbench, tmp_path):
+def test_an_error_among_the_outputs_fails_the_cell(workbench, tmp_path):
     run = _run(workbench, tmp_path, "%%capture\n1 / 0", "print('not reached')")
     assert run.outcome is Outcome.FAILED
     assert (run.evidence.cell_number, run.evidence.error.name) == (1, "ZeroDivisionError")

@@ -1,0 +1,69 @@
+"""
+Describe what a kernel has at the end of a lecture: its software, and errors of tasks that nobody awaited.
+
+Compiled after the last cell, because it imports modules that a bare kernel has not imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+_MOST_ERRORS = 10
+_ERROR_CHARS = 300
+
+
+def lost_task_errors() -> list[str]:
+    """
+    Return the errors of asyncio tasks that have ended and that the lecture still holds without having awaited them.
+
+    Python prints such an error when the task is deleted. The kernel ends without deleting what the lecture holds.
+    """
+    # Tasks that exist, by the name of Python 3.12 or that of earlier versions.
+    tasks: Any = getattr(asyncio.tasks, "_scheduled_tasks", None) or getattr(asyncio.tasks, "_all_tasks", ())
+    errors = []
+    for task in list(tasks):
+        if task.done() and not task.cancelled() and getattr(task, "_log_traceback", False):
+            error = task.exception()
+            errors.append(f"{type(error).__name__}: {error}"[:_ERROR_CHARS])
+    return errors[:_MOST_ERRORS]
+
+
+def describe_software(baseline_modules: frozenset[str], variables: dict[str, str]) -> dict[str, Any]:
+    """
+    Return interpreter, packages imported since ``baseline_modules``, BLAS libraries and the given variables.
+
+    Versions come from importlib.metadata, or from the module's ``__version__`` if its distribution has another name.
+    """
+    packages = {}
+    names = {name.partition(".")[0] for name in set(sys.modules) - baseline_modules}
+    for name in sorted(names - sys.stdlib_module_names):
+        if name.startswith("_"):
+            continue
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = getattr(sys.modules.get(name), "__version__", None)
+            if isinstance(version, str):
+                packages[name] = version
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": packages,
+        "variables": dict(variables),
+        "blas": _blas_libraries() if "numpy" in sys.modules else [],
+    }
+
+
+def _blas_libraries() -> list[str]:
+    try:
+        from threadpoolctl import threadpool_info  # noqa: PLC0415 - after the last cell, where it is installed
+    except ImportError:
+        return []
+    lines = []
+    for library in threadpool_info():
+        parts = [str(library.get(key)) for key in ("internal_api", "version", "architecture") if library.get(key)]
+        lines.append(f"{' '.join(parts)}, {library.get('num_threads')} threads")
+    return sorted(set(lines))
