@@ -1,7 +1,8 @@
 """
 Flags of the command line that a lecture's own metadata replaces.
 
-A lecture's own value wins over the command line, as in nbmake and pytest-timeout. Whoever gave the flag is told so.
+A lecture's own value wins over the command line, as in nbmake and pytest-timeout. A finding tells
+the person who gave the flag.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ def _session_from_dict(name: str, plain: Any) -> KeptSession:
 
 def _kept_from_dict(plain: object, position: int) -> KeptRun:
     kept = entry_from_dict(plain, f"run {position}")
-    for value, place in ((kept.run, ""), (kept.verdict, ": verdict"), (kept.budget, ": budget")):
-        check_numbers(value, f"run {position}{place}")
+    for value, part in ((kept.run, ""), (kept.verdict, ": verdict"), (kept.budget, ": budget")):
+        check_numbers(value, f"run {position}{part}")
     return kept
 
 
@@ -155,11 +155,11 @@ def _moment(text: str) -> dt.datetime | None:
     if not text:
         return None
     try:
-        moment = dt.datetime.fromisoformat(text)
+        ended = dt.datetime.fromisoformat(text)
     except ValueError as error:
-        msg = f"ended: {text!r} is no moment as ISO 8601 writes it"
+        msg = f"ended: {text!r} is not a time in ISO 8601"
         raise RunFileError(msg) from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+    return ended if ended.tzinfo is not None else ended.replace(tzinfo=dt.UTC)
 
 
 def read_sessions(folder: Path) -> tuple[tuple[KeptSession, ...], tuple[str, ...]]:
@@ -167,7 +167,7 @@ def read_sessions(folder: Path) -> tuple[tuple[KeptSession, ...], tuple[str, ...
     Read all kept sessions, the oldest first.
 
     Returns:
-        The sessions, and what is wrong with the files that had to be passed over.
+        The sessions, and the faults of files that were skipped.
 
     Raises:
         NewerRunFileError: a file was written by a newer version, which must not go unnoticed.

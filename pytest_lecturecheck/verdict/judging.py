@@ -180,9 +180,9 @@ SHARED_MACHINE: Final = "shared machine: time not compared, because other lectur
 _NAMED_COMPANIONS: Final = 3
 
 
-def company_text(company: Sequence[str]) -> str:
+def companions_text(lectures: Sequence[str]) -> str:
     """Return the names of the lectures that ran at the same time, the first few of them."""
-    named, more = company[:_NAMED_COMPANIONS], len(company) - _NAMED_COMPANIONS
+    named, more = lectures[:_NAMED_COMPANIONS], len(lectures) - _NAMED_COMPANIONS
     return f"{', '.join(named)} and {more} more" if more > 0 else ", ".join(named)
 
 
@@ -192,7 +192,7 @@ def _time_notes(run: Run, budget: LectureBudget | None) -> Iterator[str]:
     limited = [is_comparable(run, budget, item) for item in budget.metrics.values() if item.limit is not None]
     if not all(limited):
         if run.concurrent_lectures:
-            yield f"{SHARED_MACHINE}: {company_text(run.concurrent_lectures)}"
+            yield f"{SHARED_MACHINE}: {companions_text(run.concurrent_lectures)}"
             return
         there = f"{budget.machine.cpu}, {budget.machine.core_count} cores" if budget.machine else "an unknown machine"
         yield f"time not compared: its limit was recorded on another class of machine ({there})"

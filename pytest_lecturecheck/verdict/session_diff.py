@@ -43,14 +43,14 @@ class SideLecture:
     One lecture x variant on one side.
 
     Attributes:
-        figures: its values by metric; empty if no run completed.
-        word: how it ended ("within", "died"), or "recorded" in a budget file.
+        values: its values by metric; empty if no run completed.
+        verdict: how it ended ("within", "died"), or "recorded" in a budget file.
         machine: the machine it was measured on, or ``None``.
         software: the software it was measured with, or ``None``.
     """
 
-    figures: Mapping[Metric, SideValue] = field(default_factory=dict)
-    word: str = ""
+    values: Mapping[Metric, SideValue] = field(default_factory=dict)
+    verdict: str = ""
     machine: Machine | None = None
     software: Software | None = None
 
@@ -140,17 +140,17 @@ def side_of_session(session: KeptSession, title: str) -> Side:
 
 
 def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
-    figures: dict[Metric, SideValue] = {}
+    values: dict[Metric, SideValue] = {}
     for kept in (kept for kept in runs if kept.speaks):
         for metric in COMPARED:
             found = kept.run.measured(metric)
-            if found is not None and (metric not in figures or found.value > figures[metric].value):
-                figures[metric] = SideValue(
+            if found is not None and (metric not in values or found.value > values[metric].value):
+                values[metric] = SideValue(
                     value=found.value, method=found.method, is_shared=bool(kept.run.concurrent_lectures)
                 )
-    said = next((kept for kept in runs if kept.verdict.failed), runs[-1])
+    decisive = next((kept for kept in runs if kept.verdict.failed), runs[-1])
     return SideLecture(
-        figures=figures, word=said.verdict.kind.value, machine=said.run.machine, software=said.run.software
+        values=values, verdict=decisive.verdict.kind.value, machine=decisive.run.machine, software=decisive.run.software
     )
 
 
@@ -158,13 +158,13 @@ def side_of_budgets(budgets: PlatformBudgets, title: str) -> Side:
     """Return a budget file as a side, with its recorded values rather than its limits."""
     lectures = {}
     for subject, budget in budgets.lectures.items():
-        figures = {
+        values = {
             metric: SideValue(value=max(found.seen), method=found.method)
             for metric in COMPARED
             if (found := budget.metrics.get(metric)) is not None and found.seen
         }
         lectures[subject] = SideLecture(
-            figures=figures, word="recorded", machine=budget.machine, software=budget.software
+            values=values, verdict="recorded", machine=budget.machine, software=budget.software
         )
     return Side(title=title, platform=budgets.platform, lectures=lectures)
 
@@ -186,12 +186,12 @@ def _pair(subject: Subject, before: SideLecture | None, after: SideLecture | Non
 
 
 def _ratio(metric: Metric, before: SideLecture, after: SideLecture) -> Ratio:
-    first, second = before.figures.get(metric), after.figures.get(metric)
+    first, second = before.values.get(metric), after.values.get(metric)
     reason = ""
     if first is not None and second is not None and first.method is not second.method:
         # A lower bound and an exact value are different quantities.
         reason = f"{_word(first.method)} and {_word(second.method)}"
-    is_alone = not any(figure.is_shared for figure in (first, second) if figure is not None)
+    is_alone = not any(value.is_shared for value in (first, second) if value is not None)
     counts = metric.unit is not Unit.SECONDS or (is_alone and _time_class(before) == _time_class(after))
     return Ratio(metric=metric, before=first, after=second, reason=reason, counts=counts)
 

@@ -105,9 +105,9 @@ def test_repeated_runs_count_highest_values_and_show_failures():
     session = session_of(kept("a.md", 100, 9.0), kept("a.md", 120, 8.0, kind=VerdictKind.OVER), kept("a.md", 110, 7.0))
     failing = replace(session.runs[1], verdict=replace(session.runs[1].verdict, failed=True))
     (lecture,) = side_of_session(replace(session, runs=(session.runs[0], failing)), "").lectures.values()
-    assert lecture.figures[PEAK].value == 120 * MIB
-    assert lecture.figures[WALL].value == 9.0
-    assert lecture.word == "over"
+    assert lecture.values[PEAK].value == 120 * MIB
+    assert lecture.values[WALL].value == 9.0
+    assert lecture.verdict == "over"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_repeated_runs_count_highest_values_and_show_failures():
 )
 def test_incomplete_runs_have_no_values(run):
     (lecture,) = side_of_session(session_of(run), "").lectures.values()
-    assert lecture.figures == {}
+    assert lecture.values == {}
 
 
 def test_environment_changes_come_from_common_lectures_only():

@@ -173,7 +173,7 @@ def test_a_newer_file_is_never_skipped(tmp_path):
             "run 1: seconds 10000000000000.0 is not a number of seconds",
         ),
         ('{"schema": 1, "runs": [], "platform": 3}', "platform: found int; expected text"),
-        ('{"schema": 1, "runs": [], "ended": "now"}', "ended: 'now' is no moment as ISO 8601 writes it"),
+        ('{"schema": 1, "runs": [], "ended": "now"}', "ended: 'now' is not a time in ISO 8601"),
     ],
 )
 def test_documents_that_are_none(tmp_path, text, message):

@@ -64,22 +64,22 @@ def drift_of(moments: Sequence[Moment], metric: Metric) -> tuple[Drift | None, i
     points = [
         (moment.ended.timestamp() / _DAY_SECONDS, figure.value)
         for moment in _like_the_last(moments, metric)
-        if moment.ended is not None and (figure := moment.lecture.figures[metric]) is not None
+        if moment.ended is not None and (figure := moment.lecture.values[metric]) is not None
     ]
     days = max(day for day, _ in points) - min(day for day, _ in points) if points else 0.0
     return find_drift(points), len(points), days
 
 
 def _like_the_last(moments: Sequence[Moment], metric: Metric) -> list[Moment]:
-    usable = [moment for moment in moments if metric in moment.lecture.figures and moment.ended is not None]
+    usable = [moment for moment in moments if metric in moment.lecture.values and moment.ended is not None]
     if metric in {Metric.WALL, Metric.COMPILE}:
-        usable = [moment for moment in usable if not moment.lecture.figures[metric].is_shared]
+        usable = [moment for moment in usable if not moment.lecture.values[metric].is_shared]
     return [moment for moment in usable if _kind(moment, metric) == _kind(usable[-1], metric)]
 
 
 def _kind(moment: Moment, metric: Metric) -> object:
     machine = moment.lecture.machine
-    method = moment.lecture.figures[metric].method
+    method = moment.lecture.values[metric].method
     return moment.platform, machine.time_class if machine is not None else None, method
 
 
@@ -115,7 +115,7 @@ def _table(moments: Sequence[Moment], width: int, paint: Paint) -> list[str]:
     metrics = [
         metric
         for metric in _WATCHED
-        if metric in _WATCHED[:2] or any(metric in moment.lecture.figures for moment in moments)
+        if metric in _WATCHED[:2] or any(metric in moment.lecture.values for moment in moments)
     ]
     is_mixed = len(Counter(moment.platform for moment in moments)) > 1
     titles = {
@@ -129,7 +129,7 @@ def _table(moments: Sequence[Moment], width: int, paint: Paint) -> list[str]:
     columns += [Column(title="platform", optional=True)] if is_mixed else []
     rows = []
     for moment in moments:
-        word = moment.lecture.word
+        word = moment.lecture.verdict
         fields = [Field(_date(moment)), Field(word, Tone.GOOD if word in _GOOD else Tone.WARN)]
         fields += [Field(_value_text(moment.lecture, metric)) for metric in metrics]
         rows.append([*fields, *([Field(one_line(moment.platform))] if is_mixed else [])])
@@ -141,7 +141,7 @@ def _date(moment: Moment) -> str:
 
 
 def _value_text(lecture: SideLecture, metric: Metric) -> str:
-    figure = lecture.figures.get(metric)
+    figure = lecture.values.get(metric)
     if figure is None:
         return NO_VALUE
     text = metric.format_value(figure.value)

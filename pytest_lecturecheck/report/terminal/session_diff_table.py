@@ -109,7 +109,7 @@ def _row(pair: Pair, metrics: Sequence[Metric]) -> list[Field]:
     fields = [Field(_name(pair))]
     for ratio in (ratio for ratio in pair.ratios if ratio.metric in metrics):
         fields += [Field(_values_text(ratio)), Field(_ratio_text(ratio), _tone(ratio))]
-    verdicts = [side.word for side in (pair.before, pair.after) if side is not None]
+    verdicts = [side.verdict for side in (pair.before, pair.after) if side is not None]
     return [*fields, Field(verdicts[0] if len(set(verdicts)) == 1 else " -> ".join(verdicts))]
 
 
@@ -149,8 +149,8 @@ def _reasons(pairs: Sequence[Pair]) -> Iterator[str]:
                 text = f"{ratio.metric.label}: {ratio.reason} values are not compared"
                 by_reason.setdefault(text, []).append(_name(pair))
         for when, side, other in (("before", pair.before, pair.after), ("after", pair.after, pair.before)):
-            if side is not None and other is not None and other.figures and not side.figures:
-                by_reason.setdefault(f"no run finished ({when})", []).append(f"{_name(pair)}: {side.word}")
+            if side is not None and other is not None and other.values and not side.values:
+                by_reason.setdefault(f"no run finished ({when})", []).append(f"{_name(pair)}: {side.verdict}")
     for text, names in by_reason.items():
         yield f"{text} ({', '.join(names)})"
     if any(ratio.value is not None and not ratio.counts for pair in pairs for ratio in pair.ratios):

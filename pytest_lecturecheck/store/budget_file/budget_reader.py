@@ -174,9 +174,9 @@ class _Reader:
             tomllib.loads(text)
         # A number of thousands of digits is a ValueError of Python's own.
         except ValueError as error:
-            place = re.search(r" \(at line (\d+), column \d+\)", str(error))
-            line = int(place.group(1)) if place else text.count("\n") + 1
-            self.add(line, (), f"not TOML: {str(error).replace(place.group(), '') if place else error}")
+            found = re.search(r" \(at line (\d+), column \d+\)", str(error))
+            line = int(found.group(1)) if found else text.count("\n") + 1
+            self.add(line, (), f"not TOML: {str(error).replace(found.group(), '') if found else error}")
 
     def read_tables(self, blocks: list[Block]) -> dict[Path, _Values]:
         """Return the tables by their normalised path; of duplicates the first one."""
@@ -216,8 +216,9 @@ class _Reader:
             elif piece.kind is Kind.PAIR:
                 _, first = values.setdefault(key_of(piece.path), (piece.value, piece.line))
                 if first != piece.line:
-                    place = (*path, *piece.path)
-                    self.add(piece.line, place, f"this key is defined twice (first in line {first}); keep one")
+                    self.add(
+                        piece.line, (*path, *piece.path), f"this key is defined twice (first in line {first}); keep one"
+                    )
         return values
 
     def check_head(self, values: _Values, platform: str) -> None:

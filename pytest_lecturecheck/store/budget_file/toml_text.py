@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
 )
 _KEY_PART: Final = r"""(?:"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
 _KEY: Final = re.compile(rf"\s*{_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART})*[ \t]*=[ \t]*")
-_PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
+_POSITION: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
 _CONFLICT: Final = re.compile(r"(?:<{7}|>{7}|\|{7}|={7})(?: .*|)")
 
 
@@ -232,8 +232,8 @@ def _header_path(data: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _broken(raw: str, line: int, message: str) -> Piece:
-    place = _PLACE.search(message)
-    offset = int(place.group(1)) - 1 if place and place.group(1) else 0
+    found = _POSITION.search(message)
+    offset = int(found.group(1)) - 1 if found and found.group(1) else 0
     # The text keeps its length because the line of the next piece is counted from it.
-    reason = _PLACE.sub("", message)
+    reason = _POSITION.sub("", message)
     return Piece(kind=Kind.BROKEN, text=raw, line=line + min(offset, raw.rstrip("\n").count("\n")), reason=reason)
