@@ -208,6 +208,12 @@ def test_project_and_folder_options(tmp_path):
     assert lecture.settings.origin("allow_errors") == "part/_metadata.yml execute.error"
 
 
+def test_project_that_sets_the_working_directory_is_a_finding(tmp_path):
+    _write(tmp_path, "project:\n  execute-dir: project\n", "_quarto.yml")
+    (finding,) = _quarto(tmp_path, CHUNK).findings
+    assert finding.message == "_quarto.yml project.execute-dir is not supported; the lecture runs in its own folder"
+
+
 def test_broken_project_file_names_its_line(tmp_path):
     project = _write(tmp_path, "project:\n  type: [\n", "_quarto.yml")
     assert _fault(_write(tmp_path, CHUNK, "a.qmd")).startswith(f"{project}:3: _quarto.yml is not valid YAML: ")

@@ -70,6 +70,7 @@ def parse_chunks(text: str, *, path: Path, name: str, root: Path, form: LectureF
     findings = [
         *_other_languages(others, language),
         *(finding for chunk in chunks for finding in chunk.options.findings),
+        *_not_supported(document),
     ]
     if is_quarto:
         findings += [*_inline_code(lines, chunks, language), *_included(lines, path.parent, root)]
@@ -183,6 +184,12 @@ def _other_languages(others: Sequence[ChunkBlock], language: str) -> Iterator[Fi
         which = count_of(lines, f"chunk in {other!r}", f"chunks in {other!r}")
         message = f"{which} not executed: the kernel runs {language!r}"
         yield Finding(kind=FindingKind.NOT_RUN, message=message, line=lines[0])
+
+
+def _not_supported(document: QuartoOptions) -> Iterator[Finding]:
+    if document.runs_in_project:
+        message = f"{document.runs_in_project} is not supported; the lecture runs in its own folder"
+        yield Finding(kind=FindingKind.NOT_RUN, message=message)
 
 
 def _inline_code(lines: Sequence[str], chunks: Sequence[_Chunk], language: str) -> Iterator[Finding]:

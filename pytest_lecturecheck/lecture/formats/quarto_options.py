@@ -32,10 +32,12 @@ class QuartoOptions:
     Attributes:
         values: the options ``eval``, ``error`` and ``enabled``, where they are set.
         kernel: the value of the key ``jupyter``, where the project sets it and the document does not.
+        runs_in_project: the setting that executes documents in the project's folder, or an empty string.
     """
 
     values: Mapping[str, DocumentOption] = field(default_factory=dict)
     kernel: Any = None
+    runs_in_project: str = ""
 
     def why_disabled(self) -> str:
         """Explain why no chunk is executed, whatever its own options are; empty if chunks are."""
@@ -72,11 +74,16 @@ def read_quarto_options(front: Mapping[str, Any], *, path: Path, root: Path) -> 
     """
     values: dict[str, DocumentOption] = {}
     kernel: Any = None
+    runs_in_project = ""
     for name, table in _project_tables(path, root):
         values.update(_options(table, name))
         kernel = table.get("jupyter", kernel)
+        project = table.get("project")
+        if isinstance(project, dict) and project.get("execute-dir") == "project":
+            runs_in_project = f"{name} project.execute-dir"
     values.update(_options(front, "front matter"))
-    return QuartoOptions(values=values, kernel=None if "jupyter" in front else kernel)
+    kernel = None if "jupyter" in front else kernel
+    return QuartoOptions(values=values, kernel=kernel, runs_in_project=runs_in_project)
 
 
 def _options(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, DocumentOption]]:
