@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class CauseKind(StrEnum):
@@ -65,6 +66,18 @@ class CauseKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+_ONLY_WHAT: Final = frozenset(
+    {
+        CauseKind.CELL_ERROR,
+        CauseKind.DIED_AT_START,
+        CauseKind.NATIVE_CRASH,
+        CauseKind.ENDED_BY_SIGNAL,
+        CauseKind.EXITED,
+        CauseKind.UNKNOWN,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """
@@ -81,3 +94,8 @@ class Cause:
     headline: str
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+
+    @property
+    def explains(self) -> bool:
+        """Return True if the cause says why, not only what happened."""
+        return self.kind not in _ONLY_WHAT

@@ -258,3 +258,14 @@ def test_a_gpu_that_cannot_be_set_up_is_a_hint_and_no_claim(name, value):
         "another process may hold the GPU's memory; nvidia-smi shows which",
         "the versions of driver, CUDA and cuDNN may not fit together",
     )
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 10])
+@pytest.mark.parametrize("status", ["INTERNAL", "RESOURCE_EXHAUSTED"])
+def test_jax_repeats_a_prefix_for_each_dependent_computation(status, count):
+    value = f"{status}: {'Error dispatching computation: ' * count}Out of memory allocating 98765432100 bytes."
+    check(
+        raised("JaxRuntimeError", value),
+        CauseKind.HOST_OUT_OF_MEMORY,
+        "XLA out of memory: asked 98.8 GB (92 GiB) on the host" + HOST,
+    )

@@ -29,7 +29,7 @@ from support.made_entries import (
     without_budget,
 )
 
-from pytest_lecturecheck.diagnosis import CauseKind
+from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
@@ -187,24 +187,20 @@ def test_the_line_of_a_strict_finding_is_marked(line, marked):
     assert entry.location == f"lectures/jax_intro.md:{line or 30}"
 
 
-def install(message):
-    return Finding(kind=FindingKind.INSTALL, message=message, cell_number=1, line=12)
+def install(message, **more):
+    return Finding(kind=FindingKind.INSTALL, message=message, cell_number=1, line=12, **more)
 
 
-@pytest.mark.parametrize(
-    ("message", "kind", "is_shown"),
-    [
-        ("install line '!pip install a' ended with code 1", CauseKind.CELL_ERROR, True),
-        ("install line '!pip install a' changed nothing, all was there", CauseKind.CELL_ERROR, False),
-        ("install line '!pip install a' ended with code 1", CauseKind.NETWORK, False),
-    ],
-)
-def test_only_installations_that_may_explain_an_error_are_related(message, kind, is_shown):
-    entry = failed()
-    run = replace(entry.run, findings=(install(message),))
-    cause = replace(entry.verdict.cause, kind=kind)
-    text = render_failure(replace(entry, run=run, verdict=replace(entry.verdict, cause=cause)))
-    assert ("Possibly related findings" in text) is is_shown
+@pytest.mark.parametrize(("kind", "is_shown"), [(CauseKind.CELL_ERROR, True), (CauseKind.NETWORK, False)])
+@pytest.mark.parametrize("may_explain", [True, False])
+def test_only_installations_that_may_explain_an_error_are_related(kind, is_shown, may_explain):
+    base = failed()
+    entry = replace(
+        base,
+        run=replace(base.run, findings=(install("install line 'x'", may_explain=may_explain),)),
+        verdict=replace(base.verdict, cause=Cause(kind=kind, headline="h")),
+    )
+    assert ("install line 'x'" in render_failure(entry)) is (is_shown and may_explain)
 
 
 def test_findings_of_all_runs_are_listed_once():

@@ -78,6 +78,7 @@ class Agent:
         self.thread_cells: dict[int | None, int] = {}
         self.shell_lines: list[tuple[str, int]] = []
         self.installed = installed_stamp()
+        self.replaced: list[str] = []
         self.breakpoint_count = 0
         self.exit_asked = False
         self.request_count = 0
@@ -124,7 +125,9 @@ class Agent:
             return
 
         def system(command: str) -> int:
+            before = installed_versions() if " install" in str(command) else {}
             code = original(command)
+            self.replaced += replaced_modules(before)
             self.shell_lines.append((str(command), code if isinstance(code, int) else 0))
             return code  # type: ignore[no-any-return]
 
@@ -142,8 +145,11 @@ class Agent:
             return
 
         def process_handler(cmd: Any, callback: Any, *args: Any, **kwargs: Any) -> Any:
+            before = installed_versions() if " install" in str(cmd) else {}
+
             def observing(process: Any) -> Any:
                 result = callback(process)
+                self.replaced += replaced_modules(before)
                 code = getattr(process, "returncode", None)
                 self.shell_lines.append((str(cmd), code if isinstance(code, int) else 0))
                 return result
@@ -255,6 +261,8 @@ class Agent:
             before, self.installed = self.installed, installed_stamp()
             if self.installed == before:
                 payload["nothing_installed"] = True
+        if self.replaced:
+            payload["replaced"], self.replaced = self.replaced, []
         if self.breakpoint_count:
             payload["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
         if self.exit_asked:
@@ -341,6 +349,43 @@ class Agent:
         """Run the exit handlers and end the process without ipykernel's own shutdown, which sometimes hangs."""
         atexit._run_exitfuncs()  # noqa: SLF001 - only the exit handlers, not the rest of finalisation
         os._exit(0)
+
+
+def installed_versions() -> dict[str, tuple[str, str]]:
+    """Return version and metadata folder of each installed distribution, from the names of those folders."""
+    found: dict[str, tuple[str, str]] = {}
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder or "."):  # noqa: PTH208 - the agent imports no more than it needs
+                stem, dot, kind = name.rpartition(".")
+                distribution, dash, version = stem.partition("-")
+                if dot and dash and kind in {"dist-info", "egg-info"}:
+                    found.setdefault(distribution.lower(), (version, f"{folder}/{name}"))
+    return found
+
+
+def replaced_modules(before: dict[str, tuple[str, str]]) -> list[str]:
+    """
+    Return the distributions whose version an install line has changed although a module of theirs was imported.
+
+    Args:
+        before: what :func:`installed_versions` returned before the line ran; empty for any other line.
+    """
+    after = installed_versions() if before else {}
+    replaced = []
+    for name, (version, _) in before.items():
+        new, folder = after.get(name, ("", ""))
+        if new and new != version and any(module in sys.modules for module in _modules_of(name, folder)):
+            replaced.append(f"{name} {version} -> {new}")
+    return replaced
+
+
+def _modules_of(name: str, folder: str) -> list[str]:
+    # Many wheels list their modules; of others the module is mostly named like the distribution.
+    listed = f"{folder}/top_level.txt"
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(listed, encoding="utf-8") as file:  # noqa: PTH123 - as above
+        return [*file.read().split(), name.replace("-", "_")]
+    return [name.replace("-", "_")]
 
 
 class ImportWatch:

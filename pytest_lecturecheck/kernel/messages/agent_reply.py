@@ -29,11 +29,12 @@ def clean_payload(payload: object) -> dict[str, Any]:
     Return the entries of the agent's payload that have the expected shape; drop all others.
 
     Returns:
-        ``shell_lines``: pairs of command and exit code; ``threads``: pairs of name and request; ``breakpoints`` and
-        ``error_line``: whole numbers; ``exit_asked``, ``stack_taken`` and ``nothing_installed``: true; ``software``:
-        ``python``, ``packages``, ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited;
-        ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each
-        allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library.
+        ``shell_lines``: pairs of command and exit code; ``replaced``: imported packages whose version an install line
+        changed; ``threads``: pairs of name and request; ``breakpoints`` and ``error_line``: whole numbers;
+        ``exit_asked``, ``stack_taken`` and ``nothing_installed``: true; ``software``: ``python``, ``packages``,
+        ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited; ``stack_offer``: a
+        :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each allocator;
+        ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library.
     """
     if not isinstance(payload, dict):
         return {}
@@ -42,6 +43,8 @@ def clean_payload(payload: object) -> dict[str, Any]:
         found = payload.get(name)
         if isinstance(found, list):
             clean[name] = [(pair[0], pair[1]) for pair in found if _is_pair(pair)]
+    if isinstance(replaced := payload.get("replaced"), list):
+        clean["replaced"] = [clean_text(item, _SOFTWARE_CHARS) for item in replaced[:_PACKAGES]]
     clean.update({name: True for name in _FLAGS if payload.get(name) is True})
     if isinstance(software := payload.get("software"), dict):
         clean["software"] = _software(software)

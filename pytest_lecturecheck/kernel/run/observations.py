@@ -100,10 +100,9 @@ def line_of_error(cell: Cell, error: CellError | None) -> int | None:
 def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
     """Return findings about a cell beside its error."""
     place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}
-    is_unchanged = bool(reply.payload.get("nothing_installed"))
     for command, code in reply.payload.get("shell_lines", []):
         at = {**place, "line": _line_of_command(cell, str(command))}
-        yield from _shell_findings(str(command), int(code), output, at, is_unchanged=is_unchanged)
+        yield from _shell_findings(str(command), int(code), output, reply.payload, at)
     if count := reply.payload.get("breakpoints"):
         message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
         yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
@@ -149,26 +148,33 @@ def _line_of_command(cell: Cell, command: str) -> int | None:
 
 
 def _shell_findings(
-    command: str, code: int, output: str, place: dict[str, Any], *, is_unchanged: bool
+    command: str, code: int, output: str, payload: Mapping[str, Any], place: dict[str, Any]
 ) -> Iterator[Finding]:
     shown = cut_line(" ".join(command.split()), _COMMAND_CHARS)
     if code == _NOT_FOUND:
         message = f"shell line {shown!r} ended with code {code}: program not found"
         yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
     elif _INSTALL.search(command):
-        ended = _install_result(output, is_unchanged=is_unchanged) if code == 0 else f"ended with code {code}"
-        message = f"install line {shown!r} {ended}"
-        yield Finding(kind=FindingKind.INSTALL, message=message, fails_when_strict=ended != _NO_CHANGE, **place)
+        ended = _install_result(output, payload) if code == 0 else f"ended with code {code}"
+        yield Finding(
+            kind=FindingKind.INSTALL,
+            message=f"install line {shown!r} {ended}",
+            fails_when_strict=ended != _NO_CHANGE,
+            may_explain=code != 0 or bool(payload.get("replaced")),
+            **place,
+        )
     elif code != 0:
         message = f"shell line {shown!r} ended with code {code}"
         yield Finding(kind=FindingKind.SHELL, message=message, fails_when_strict=True, **place)
 
 
-def _install_result(output: str, *, is_unchanged: bool) -> str:
-    """Determine the effect of an install line from the cell's output and from the folders of installed packages."""
+def _install_result(output: str, payload: Mapping[str, Any]) -> str:
+    """Determine the effect of an install line from what it replaced, the cell's output, and the installed packages."""
+    if replaced := payload.get("replaced"):
+        return f"changed packages that were already imported: {cut_line(', '.join(replaced), _COMMAND_CHARS)}"
     if _INSTALLED.search(output):
         return "changed the environment"
-    if is_unchanged or "Requirement already satisfied" in output:
+    if payload.get("nothing_installed") or "Requirement already satisfied" in output:
         return _NO_CHANGE
     return "may have changed the environment"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.model.cell_run import CellError, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Run
@@ -29,7 +28,6 @@ _LINE_CHARS: Final = 400
 _NOTE_CHARS: Final = 2000
 _FINDINGS: Final = 10
 
-_NO_CHANGE: Final = "changed nothing"
 # Findings in an earlier cell that can make a later one fail.
 _CAUSING: Final = frozenset(
     {
@@ -201,15 +199,18 @@ def _may_explain(entry: Entry, item: Finding) -> bool:
     # A finding that fails the lecture under strict is in the headline.
     if entry.run.evidence is None:
         return False
-    focus, cause = entry.focus, entry.verdict.cause
-    if item.kind is FindingKind.INSTALL:
-        # An installation that changed nothing explains nothing, and none is needed where the cause is known.
-        is_known = cause is not None and cause.kind is not CauseKind.CELL_ERROR
-        if is_known or _NO_CHANGE in item.message:
-            return False
+    focus = entry.focus
     # Findings of later cells explain nothing; findings about the file itself have no cell.
     in_time = item.cell_number is None or focus is None or item.cell_number <= focus.number
+    if item.kind is FindingKind.INSTALL and not _may_install_explain(entry, item):
+        return False
     return item.kind in _CAUSING and in_time
+
+
+def _may_install_explain(entry: Entry, item: Finding) -> bool:
+    """Return True for an install line that failed or replaced an imported package, if nothing else explains the end."""
+    cause = entry.verdict.cause
+    return item.may_explain and (cause is None or not cause.explains)
 
 
 def _items(items: Sequence[str], width: int) -> list[str]:

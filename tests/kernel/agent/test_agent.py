@@ -1,8 +1,11 @@
 """The agent inside a real kernel: what it observes, and that it stays invisible to the lecture."""
 
+import sys
+
 import pytest
 from support.benches import messages
 
+from pytest_lecturecheck.kernel.agent.core import installed_versions, replaced_modules
 from pytest_lecturecheck.model.run import Outcome
 
 
@@ -85,3 +88,18 @@ def test_what_ran_in_the_kernel(bench):
     assert run.software.packages["psutil"]
     assert run.software.blas != ()
     assert "json" not in run.software.packages
+
+
+def test_an_install_line_that_replaces_an_imported_package_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("seen_pkg-1.0.dist-info", "other-1.0.dist-info", "kept-1.0.dist-info"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "seen_pkg-1.0.dist-info" / "top_level.txt").write_text("seen\n")
+    monkeypatch.setitem(sys.modules, "seen", sys)
+    monkeypatch.setitem(sys.modules, "kept", sys)
+    before = installed_versions()
+    assert replaced_modules(before) == []
+    (tmp_path / "seen_pkg-1.0.dist-info").rename(tmp_path / "seen_pkg-2.0.dist-info")
+    (tmp_path / "other-1.0.dist-info").rename(tmp_path / "other-2.0.dist-info")
+    assert replaced_modules(before) == ["seen_pkg 1.0 -> 2.0"]
+    assert replaced_modules({}) == []

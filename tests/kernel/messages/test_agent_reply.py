@@ -15,6 +15,7 @@ NAMES = st.sampled_from(["shell_lines", "threads", "breakpoints", "error_line", 
 def test_what_the_agent_says_is_kept():
     said = {
         "shell_lines": [["ls", 2]],
+        "replaced": ["numpy 1 -> 2"],
         "threads": [["Thread-1", 3]],
         "breakpoints": 1,
         "error_line": 4,

@@ -138,6 +138,25 @@ def test_a_shell_line_names_its_own_line():
     assert [found.line for found in findings(reply(shell_lines=commands), cell)] == [11, 12, 10]
 
 
+@pytest.mark.parametrize(
+    ("code", "replaced", "may_explain", "effect"),
+    [
+        (0, [], False, "may have changed the environment"),
+        (1, [], True, "ended with code 1"),
+        (
+            0,
+            ["numpy 1.26.4 -> 2.1.0"],
+            True,
+            "changed packages that were already imported: numpy 1.26.4 -> 2.1.0",
+        ),
+    ],
+)
+def test_an_install_line_may_explain_a_later_error(code, replaced, may_explain, effect):
+    (finding,) = findings(reply(shell_lines=[("pip install -q x", code)], replaced=replaced))
+    assert finding.message == f"install line 'pip install -q x' {effect}"
+    assert finding.may_explain is may_explain
+
+
 def test_a_shell_line_that_went_well_is_no_finding():
     assert findings(reply(shell_lines=[("ls", 0)])) == []
 
