@@ -63,7 +63,7 @@ def test_times_of_concurrent_lectures_are_not_compared(recorded):
     assert set().union(*kept) <= {f"{name}.ipynb" for name in "abc"}
     assert "  shared machine: time not compared, because other lectures ran beside it" in together.lines
     for name, beside in zip("abc", kept, strict=True):
-        assert (f"      {name}.ipynb, beside {', '.join(beside)}" in together.lines) is bool(beside), together.text
+        assert (f"      {name}.ipynb, with {', '.join(beside)}" in together.lines) is bool(beside), together.text
 
 
 def test_an_exclusive_lecture_runs_alone(own_project):

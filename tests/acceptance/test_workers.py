@@ -61,12 +61,13 @@ def test_output_of_several_workers_arrives_whole(own_project, dist):
     end = next(number for number, line in enumerate(session.lines) if re.fullmatch("=+ lectures =+", line))
     shown = [line.rstrip() for line in session.lines[begin + 1 : end] if line.strip()]
     size = r"[\d.]+ (?:[KMG]iB|B)"
+    machine = rf"(?:; (?:machine|memory group) {size} free of {size})+(?:; load [\d.]+)?"
     patterns = (
         r"[a-d]\.ipynb::lecture(?:@.+)?",
         r"\[gw[01]\] \[ *\d+%\] PASSED [a-d]\.ipynb::lecture(?:@.+)?",
         r"[a-d]\.ipynb: starts, 2 code cells",
         r"[a-d]\.ipynb: waits .+, \d running(?:, for [\d.]+ m?s)?",
-        rf"[a-d]\.ipynb: (?:kernel (?:start|end)s|cell [12] of 2), [\d.]+ m?s(?:, {size}(?:, peak {size})?)?",
+        rf"[a-d]\.ipynb: (?:kernel (?:start|stop)s|cell [12] of 2), [\d.]+ m?s(?:, {size}(?:, peak {size})?)?{machine}",
         rf"[a-d]\.ipynb: no budget after [\d.]+ s, peak {size}",
     )
     assert [line for line in shown if not any(re.fullmatch(pattern, line) for pattern in patterns)] == []

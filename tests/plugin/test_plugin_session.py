@@ -95,7 +95,9 @@ def test_record_then_check(pytester, lecture):
     path.write_text(path.read_text(encoding="utf-8").replace("x = 1", "x = bytearray(200_000_000)"), encoding="utf-8")
     over = pytester.runpytest_inprocess("--lecture-budget", "--lecture-platform=here")
     over.assert_outcomes(failed=1)
-    over.stdout.re_match_lines([r"peak footprint 24\d MiB, limit 1\d\d MiB: 12\d MiB over \(.*\), in code cell 1, .*"])
+    over.stdout.re_match_lines(
+        [r"peak footprint 2[34]\d MiB, limit 1\d\d MiB: 12\d MiB over \(.*\), in code cell 1, .*"]
+    )
 
 
 def test_a_lecture_that_fails_is_not_recorded_beside_one_that_runs(pytester, lecture):

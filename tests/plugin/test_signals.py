@@ -22,11 +22,27 @@ def pytest_keyboard_interrupt():
 """
 
 
+# Marks that the controller has taken the result of a lecture, which a worker may have sent a while before.
+MARK = """
+import pathlib
+
+class Mark:
+    def pytest_runtest_logreport(self, report):
+        if report.when == "teardown":
+            pathlib.Path("reported").touch()
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Mark())
+"""
+
+
 @pytest.fixture
-def running(lecture):
+def running(pytester, lecture):
     """Start a session that has run one lecture and runs another."""
 
-    def start(*arguments, **variables):
+    def start(*arguments, conftest="", **variables):
+        pytester.makeconftest(MARK + conftest)
         lecture("a.ipynb", "x = 1")
         lecture("b.ipynb", "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(600)")
         session = subprocess.Popen(
@@ -39,6 +55,7 @@ def running(lecture):
         )
         started.append(session)
         wait_for("running", session)
+        wait_for("reported", session)
         return session
 
     started = []
@@ -75,8 +92,7 @@ def test_the_advance_signal_of_slurm_ends_a_session_in_order(running, workers):
 
 def test_a_session_killed_after_a_signal_is_reported_with_it(pytester, running, lecture):
     """Slurm and cloud services send SIGTERM, and SIGKILL where the session has not come to its end."""
-    pytester.makeconftest(HOLD)
-    session = running("--lecture-budget")
+    session = running("--lecture-budget", conftest=HOLD)
     session.terminate()
     wait_for("held", session)
     session.kill()
