@@ -74,7 +74,7 @@ def parse_size(text: object) -> int:
         text: number and unit; SI and IEC units, as written or wholly in lower case.
 
     Returns:
-        The size in bytes, rounded up to a whole byte. Zero is a size; whoever needs a limit refuses it.
+        The size in bytes, rounded up to a whole byte. Zero is a size; callers that need a limit refuse it.
 
     Raises:
         UnitError: a bare number, bits, an unknown unit, a separator inside the number, a negative or absurd size, or

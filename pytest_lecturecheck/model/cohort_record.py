@@ -250,7 +250,7 @@ def _used_together(found: Sequence[tuple[float, DeviceUse]]) -> Reading:
     """
     Return the most that all kernels held of a device at once.
 
-    Where their processes can be told apart, the peak of the sum of their timelines; these are thinned in long runs, so
+    If their processes can be distinguished, the peak of the sum of their timelines; these are thinned in long runs, so
     that a peak may seem to last: never more than was in use on the device. Elsewhere the rise of the device bounds all
     of them together.
     """

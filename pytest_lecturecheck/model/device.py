@@ -114,7 +114,7 @@ class DeviceUse:
 
     Attributes:
         device: which.
-        used: the most that this run's processes held at once (``sampled``); where processes cannot be told apart, the
+        used: the most that this run's processes held at once (``sampled``); if processes cannot be distinguished, the
             device's rise as a ``bracket`` from 0 (an upper bound), or why neither is known.
         before_bytes: memory in use on the device when the run started, or ``None``.
         after_bytes: memory in use on the device after the teardown, or ``None``.

@@ -169,7 +169,7 @@ def _nest(plain: Mapping[str, Any], group_of: Mapping[str, str]) -> dict[str, An
 
 
 def _first_fault(error: ClassValidationError, renamed: Mapping[str, str], groups: Iterable[str]) -> Exception:
-    """Return what a reader of the file is told: keys that are missing before values, and values before unknown keys."""
+    """Return the first fault: missing keys come before wrong values, and wrong values before unknown keys."""
     noted, others = error.group_exceptions()
     missing = [renamed.get(note.name, note.name) for found, note in noted if isinstance(found, KeyError)]
     if missing:

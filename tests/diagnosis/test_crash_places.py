@@ -79,7 +79,7 @@ def test_frames_that_are_not_of_a_crash_say_nothing(stderr):
     assert not any(line.startswith("running Python") for line in cause.evidence)
 
 
-def test_an_abort_with_last_words_and_a_line():
+def test_an_abort_with_stderr_and_a_line():
     stderr = (
         "E external/alloc.cc:12] pool GPU_0 could not give 2.50GiB; free 1.10GiB",
         "F external/stream.cc:99] Check failed: allocation of 2684354560 bytes: RESOURCE_EXHAUSTED",

@@ -37,7 +37,7 @@ from pytest_lecturecheck.units import GIB
         ({}, CauseKind.UNKNOWN, "the run ended in code cell 2, line 9, and nothing observed says why"),
     ],
 )
-def test_deaths_state_what_was_seen_and_claim_nothing_about_memory(changes, kind, headline):
+def test_deaths_state_what_was_observed_and_claim_nothing_about_memory(changes, kind, headline):
     cause = check(changed(ROOMY, stderr_tail=("last words",), **changes), kind, headline)
     assert cause.evidence == (*ROOMY_LINES, "stderr: last words")
     assert cause.advice == ()
@@ -102,7 +102,7 @@ def test_a_kill_is_no_proof_of_exhausted_memory():
         ),
     ],
 )
-def test_an_abort_with_last_words_about_memory(stderr, text):
+def test_an_abort_with_stderr_about_memory(stderr, text):
     cause = check(
         changed(ROOMY, signal=6, stderr_tail=stderr),
         CauseKind.NATIVE_OUT_OF_MEMORY,
@@ -113,7 +113,7 @@ def test_an_abort_with_last_words_about_memory(stderr, text):
 
 
 @pytest.mark.parametrize("changes", [{"signal": 11}, {"exit_code": 1}])
-def test_words_about_memory_prove_nothing_for_other_ends(changes):
+def test_stderr_about_memory_proves_nothing_for_other_ends(changes):
     cause = diagnose(changed(ROOMY, stderr_tail=("std::bad_alloc",), **changes))
     assert cause.kind in {CauseKind.NATIVE_CRASH, CauseKind.EXITED}
     assert "memory" not in cause.headline

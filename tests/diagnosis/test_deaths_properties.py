@@ -82,7 +82,7 @@ def test_what_a_native_allocator_said_while_the_cell_ran_is_the_reason():
     )
 
 
-def test_what_it_said_before_and_survived_is_told_and_not_taken_for_the_reason():
+def test_an_earlier_complaint_is_reported_but_is_not_the_reason():
     aborted = changed(ROOMY, signal=6, stderr_tail=(COMPLAINT, "a word of this cell"), stderr_earlier_count=1)
     check(
         aborted,

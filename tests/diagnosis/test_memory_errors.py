@@ -89,7 +89,7 @@ def test_a_refused_request_of_unknown_size(traceback):
     )
 
 
-def test_a_memory_error_with_words_of_its_own_keeps_them():
+def test_a_memory_error_keeps_its_own_message():
     cause = check(
         memory_error("the table of quantiles does not fit"),
         CauseKind.REQUEST_REFUSED,
@@ -99,7 +99,7 @@ def test_a_memory_error_with_words_of_its_own_keeps_them():
     assert cause.evidence == ("MemoryError: the table of quantiles does not fit", *ROOMY_LINES)
 
 
-def test_what_the_operating_system_refused_is_told_like_a_memory_error():
+def test_enomem_is_reported_like_a_memory_error():
     refused = raised("OSError", f"[Errno {errno.ENOMEM}] Cannot allocate memory")
     cause = check(
         refused,
@@ -291,7 +291,7 @@ def test_another_librarys_memory_error_while_memory_is_free():
     assert cause.advice == ("do not look for a machine with more memory before the size of that request is known",)
 
 
-def test_without_figures_nothing_is_claimed():
+def test_without_measurements_nothing_is_claimed():
     bare = Evidence(cell_number=1, error=CellError(name="MemoryError", value=""))
     cause = check(bare, CauseKind.CELL_ERROR, "MemoryError (code cell 1)")
     assert cause.evidence == (

@@ -105,7 +105,7 @@ def test_a_mistake_while_a_failed_download_is_handled_is_a_mistake():
         ("URLError", UNRESOLVED, False),
     ],
 )
-def test_what_another_day_may_answer_is_told_apart(name, value, is_answered):
+def test_answered_and_unanswered_requests_are_distinguished(name, value, is_answered):
     assert find_network_failure(CellError(name=name, value=value)).is_answered is is_answered
 
 

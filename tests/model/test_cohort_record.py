@@ -54,7 +54,7 @@ def footprint(value, method=Method.EXACT, **more):
         (("a.md", "b.md", "a.md"), ("kernel 1 of 2 of a.md", "b.md", "kernel 2 of 2 of a.md")),
     ],
 )
-def test_kernels_are_told_apart(lectures, labels):
+def test_kernels_have_distinct_labels(lectures, labels):
     assert member_labels(lectures) == labels
 
 
@@ -90,7 +90,7 @@ def test_a_kernel_that_ran_unmeasured_leaves_the_upper_end_open():
     assert join(run(footprint(100)), idle, together=80).readings[Metric.PEAK_FOOTPRINT].upper_bound == 100
 
 
-def test_without_any_figure_there_is_none():
+def test_without_any_measurement_there_is_no_sum():
     found = join(run(), run(), wall=None)
     assert found.readings[Metric.PEAK_FOOTPRINT].reason == "no kernel was measured"
     assert found.readings[Metric.WALL].reason == "no kernel came to its first cell"
@@ -134,7 +134,7 @@ def test_never_more_than_was_in_use_on_the_card():
     assert join(*(run(devices=(item,)) for item in uses)).devices[0].used.value == 700
 
 
-def test_where_processes_cannot_be_told_apart_the_rise_of_the_card_bounds_all():
+def test_the_rise_of_the_card_bounds_indistinguishable_processes():
     rises = [measured(Metric.GPU_USED, 0, Method.BRACKET, high=high) for high in (700, 650)]
     found = join(*(run(devices=(use(used=rise),)) for rise in rises)).devices[0].used
     assert (found.value, found.method, found.high) == (0, Method.BRACKET, 700)
@@ -164,7 +164,7 @@ def test_the_worst_end_is_that_of_the_cohort(ends):
     assert found.heaviest_cell() is None
 
 
-def test_of_equal_ends_the_first_one_in_time_speaks():
+def test_of_equal_ends_the_earliest_counts():
     late, early = (replace(CELL, ended_seconds=seconds) for seconds in (9.0, 5.0))
     members = [
         run(outcome=Outcome.DIED, cells=(cell,), evidence=Evidence(lecture=str(cell.ended_seconds)))
@@ -173,7 +173,7 @@ def test_of_equal_ends_the_first_one_in_time_speaks():
     assert join(*members).evidence.lecture == "5.0"
 
 
-def test_findings_are_told_once_and_cells_only_of_a_bad_end():
+def test_findings_are_kept_once_and_cells_only_of_a_bad_end():
     finding = Finding(kind=FindingKind.FILES, message="appeared")
     found = join(run(findings=(finding,)), run(findings=(finding,)))
     assert (found.findings, found.cells, found.evidence, found.cell_run_count) == ((finding,), (), None, 2)

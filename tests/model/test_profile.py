@@ -16,7 +16,7 @@ def device(**more):
     return DeviceProfile(**{**figures, "bound": Bound.LAUNCH, **more})
 
 
-def test_what_follows_from_the_figures():
+def test_what_follows_from_the_sums():
     assert (device().span_seconds, device().busy_fraction, device().launches_per_second) == (2.0, 0.25, 1500.0)
     empty = device(kernel_seconds=0.0, gap_seconds=0.0)
     assert (empty.span_seconds, empty.busy_fraction, empty.launches_per_second) == (0.0, 1.0, None)

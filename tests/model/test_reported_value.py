@@ -32,7 +32,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
         (10**30, "", "1e+30"),
     ],
 )
-def test_figures_as_people_read_them(value, unit, text):
+def test_reported_values_as_people_read_them(value, unit, text):
     assert format_reported_value(value, unit) == text
     assert ReportedValue(name="speedup", value=value, unit=unit).text == f"speedup {text}"
 
@@ -42,14 +42,14 @@ def test_ranges():
     assert format_reported_range((1.6701, 1.6702)) == "1.67"
 
 
-def test_different_figures_look_different():
+def test_different_values_look_different():
     assert format_reported_values_apart(1.4999, 1.5, "x") == ("1.4999 x", "1.5 x")
     above = math.nextafter(1.5, 2)
     assert format_reported_values_apart(above, 1.5) == ("1.5000000000000002", "1.5")
 
 
 @given(FINITE, FINITE)
-def test_figures_apart_are_apart(first, second):
+def test_values_apart_are_apart(first, second):
     shown = format_reported_values_apart(first, second)
     assert (shown[0] != shown[1]) == (first != second)
 
@@ -80,7 +80,7 @@ def test_rounding_goes_to_the_safe_side_and_stays(value, better):
         (123_456, Better.LOWER, 123_500),
     ],
 )
-def test_rounded_figures(value, better, rounded):
+def test_rounded_values(value, better, rounded):
     assert repr(round_reported_value(value, better)) == repr(rounded)
 
 
@@ -99,7 +99,7 @@ def test_rounded_figures(value, better, rounded):
         {"name": "speedup", "value": 1.0, "unit": "x\n"},
     ],
 )
-def test_what_cannot_be_a_figure(given_figure):
+def test_what_cannot_be_a_reported_value(given_figure):
     with pytest.raises(ValueError, match="cannot be used"):
         ReportedValue(**given_figure)
 

@@ -48,7 +48,7 @@ class HeldMemory:
 
 
 def run_bytes(use: DeviceUse) -> int | None:
-    """Return what this run's processes held of a device, or ``None`` where they cannot be told apart from others."""
+    """Return what this run's processes held of a device, or ``None`` if they cannot be distinguished from others."""
     used = use.used
     if not isinstance(used, Measurement) or used.method is Method.BRACKET:
         return None

@@ -104,7 +104,7 @@ def test_what_a_lecture_raises_itself_is_no_claim(name, value):
         (6, "aborted (SIGABRT)", "uncorrectable ECC error encountered", FAULTY),
     ],
 )
-def test_last_words_about_the_driver(signal, ended, text, advice):
+def test_stderr_about_the_driver_names_the_driver(signal, ended, text, advice):
     stderr = ("W bfc.cc:1] ran Out of memory, this is not a failure", f"F0 event.cc:19] status: {text}")
     check(
         changed(SILENT, signal=signal, stderr_tail=stderr, devices=(card(3422, running(11305)),)),
@@ -123,7 +123,7 @@ def test_last_words_about_the_driver(signal, ended, text, advice):
         (("Could not load libcuda.so.1: cannot open shared object file",), None),
     ],
 )
-def test_last_words_that_do_not_say_the_driver_ended_it(stderr, kind):
+def test_other_stderr_does_not_blame_the_driver(stderr, kind):
     evidence = changed(SILENT, stderr_tail=stderr, devices=(card(3422, running(11305)) if kind else card(0),))
     assert diagnose(evidence).kind is (kind or CauseKind.NATIVE_CRASH)
 

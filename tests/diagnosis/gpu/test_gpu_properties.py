@@ -179,7 +179,7 @@ def test_without_a_word_the_card_must_have_been_full_to_nine_tenths(held_mib, ki
 
 
 @pytest.mark.parametrize(("free_mib", "kind"), [(2559, "LEFTOVER_HOLDER"), (2560, "NATIVE_OUT_OF_MEMORY")])
-def test_with_words_the_request_must_not_have_fitted(free_mib, kind):
+def test_a_stated_request_must_not_have_fitted(free_mib, kind):
     use = card(15360 - 3000 - free_mib, leftover(3000))
     assert diagnose(replace(ABORTED, devices=(use,))).kind is CauseKind[kind]
 

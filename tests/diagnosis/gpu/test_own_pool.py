@@ -98,7 +98,7 @@ def test_a_fragmented_pool():
         ),
     ],
 )
-def test_a_fragmented_pool_is_claimed_as_far_as_the_figures_go(changes, headline):
+def test_a_fragmented_pool_is_claimed_as_far_as_the_values_show(changes, headline):
     check(
         replace(BATCH, devices=(H100,), allocators=(replace(SPLIT, **changes),)),
         CauseKind.FRAGMENTED_POOL,
@@ -106,7 +106,7 @@ def test_a_fragmented_pool_is_claimed_as_far_as_the_figures_go(changes, headline
     )
 
 
-def test_figures_from_before_the_cell_prove_less():
+def test_values_from_before_the_cell_prove_less():
     stderr = ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12600000000 bytes on GPU_0",)
     check(
         changed(ABORTED, stderr_tail=stderr, devices=(H100,), allocators=(SPLIT,)),
@@ -155,7 +155,7 @@ def test_a_request_that_just_fits_beside_the_arrays():
     assert diagnose(replace(BATCH, allocators=(over,))).kind is CauseKind.DEVICE_OUT_OF_MEMORY
 
 
-def test_a_pool_that_had_its_whole_share_lost_nothing_to_others():
+def test_a_pool_with_its_whole_share_lost_nothing_to_others():
     use = card(11600, running(3000))
     figures = replace(
         SPLIT, live_bytes=6 * GIB, peak_live_bytes=7 * GIB, pool_bytes=11520 * MIB, limit_bytes=11520 * MIB

@@ -74,7 +74,7 @@ def holder_of(lectures, pid, sizes, own, *, was_there_first):
     )
 
 
-def test_the_loser_of_a_race_for_the_card_is_told_who_had_reserved_it():
+def test_the_loser_of_a_race_learns_who_reserved_the_card():
     check(
         read_case("E01-preallocation-race", "second.md"),
         CauseKind.PREALLOCATION_RACE,

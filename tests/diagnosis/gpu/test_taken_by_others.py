@@ -267,7 +267,7 @@ def test_a_holder_that_nvml_gives_no_size_for():
     )
 
 
-def test_processes_that_cannot_be_seen_are_not_guessed_at():
+def test_invisible_processes_are_not_guessed():
     use = card(0, before_mib=14000, peak_used_bytes=14900 * MIB, used=UNKNOWN_RISE, others_peak_bytes=None)
     check(
         replace(ABORTED, devices=(use,)),
