@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from support.plain_user import NOBODY, as_plain_user
 from support.real_sessions import LectureProject, has_ended, session_environment, wait_until
 
 from pytest_lecturecheck.kernel.launchers.supervised import IS_SUPPORTED
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="supervisors of kernels are Linux's")
 
-NOBODY = 65534
-PLAIN_USER = (
-    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
-    # The interpreter may lie in a folder of root's. Nothing but reading is allowed by this.
-    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--bounding-set=-all,+dac_read_search"),
-)
 WIPES_ITS_MARK = """
 import os, time
 start = int(open('/proc/self/stat').read().rpartition(')')[2].split()[47])
@@ -70,10 +64,7 @@ for _ in range(3000):
 @pytest.fixture(params=["the user of the tests", "a plain user"])
 def user(request):
     """The command that starts pytest as some user."""
-    if request.param != "a plain user" or os.getuid() != 0:
-        return ()
-    assert shutil.which("setpriv"), "setpriv (util-linux) is needed to become a plain user"
-    return PLAIN_USER
+    return as_plain_user([]) if request.param == "a plain user" else []
 
 
 @pytest.fixture
@@ -94,7 +85,8 @@ def run(project, user, *args):
 def give_away(project, user):
     if user:
         for folder in (project.folder, project.runtime):
-            subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(folder)], check=True)
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
 
 
 def pids_of(project):
@@ -188,9 +180,8 @@ def test_a_lecture_that_raises_its_own_limit_is_held_to_it(project, user):
 
 
 def test_the_setup_makes_a_plain_user():
-    """A test that would run as root after all could not fail where it should."""
-    if os.getuid() != 0:
-        pytest.skip("these tests run as a plain user already")
-    done = subprocess.run([*PLAIN_USER, "id", "-u"], capture_output=True, text=True, check=True)
+    """A test that ran as root after all could not fail where it should."""
+    done = subprocess.run(as_plain_user(["id", "-u"]), capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(NOBODY)
-    assert subprocess.run([*PLAIN_USER, "touch", str(Path("/root/x"))], capture_output=True, check=False).returncode
+    refused = subprocess.run(as_plain_user(["touch", "/root/x"]), capture_output=True, check=False)
+    assert refused.returncode != 0

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from support.plain_user import as_plain_user, open_to_all
+from support.plain_user import NOBODY, as_plain_user, open_to_all
 from support.real_sessions import LectureProject
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervisors and clear_refs are of Linux")
@@ -39,7 +39,7 @@ def run(request, tmp_path):
         if before:
             open_to_all(tmp_path)
             for path in (project.runtime, *project.runtime.iterdir()):
-                os.chown(path, 65534, 65534)
+                os.chown(path, NOBODY, NOBODY)
         return project.pytest("--lecture-budget", before=before, HOME=str(tmp_path))
 
     return ran

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-_NOBODY = "65534"
+NOBODY = 65534
+"""User and group that own nothing."""
 
 
 def as_plain_user(command: Sequence[str]) -> list[str]:
@@ -26,8 +27,8 @@ def as_plain_user(command: Sequence[str]) -> list[str]:
     capabilities = "-all,+dac_read_search"
     return [
         setpriv,
-        f"--reuid={_NOBODY}",
-        f"--regid={_NOBODY}",
+        f"--reuid={NOBODY}",
+        f"--regid={NOBODY}",
         "--clear-groups",
         f"--inh-caps={capabilities}",
         f"--ambient-caps={capabilities}",
