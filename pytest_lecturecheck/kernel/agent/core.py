@@ -96,7 +96,8 @@ class Agent:
         self._keep_line_numbers()
         self._offer_stack()
         if DEVICE_AGENT in self.sources:
-            sys.meta_path.insert(0, ImportWatch("jax._src.monitoring", self._listen_to_jax))
+            watch = self._load("import_watch")["ImportWatch"]
+            sys.meta_path.insert(0, watch("jax._src.monitoring", self._listen_to_jax))
         self.kernel.lecturecheck_agent = self
 
     def _watch_replies(self) -> None:
@@ -386,43 +387,6 @@ def _modules_of(name: str, folder: str) -> list[str]:
     with contextlib.suppress(OSError, UnicodeDecodeError), open(listed, encoding="utf-8") as file:  # noqa: PTH123 - as above
         return [*file.read().split(), name.replace("-", "_")]
     return [name.replace("-", "_")]
-
-
-class ImportWatch:
-    """
-    A finder that delegates to the other finders and reports when one module has been executed.
-
-    Args:
-        name: full name of the module.
-        on_executed: called with the module, also after a reload; its exceptions are suppressed.
-    """
-
-    def __init__(self, name: str, on_executed: Any) -> None:
-        """Watch for ``name``."""
-        self.name = name
-        self.on_executed = on_executed
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the other finders' spec of the watched module, and ``None`` for any other module."""
-        if name != self.name:
-            return None
-        finders = (getattr(finder, "find_spec", None) for finder in tuple(sys.meta_path) if finder is not self)
-        specs = (find_spec(name, path, target) for find_spec in finders if find_spec is not None)
-        spec = next((spec for spec in specs if spec is not None), None)
-        original = getattr(getattr(spec, "loader", None), "exec_module", None)
-        if spec is None or original is None:
-            return spec
-
-        def exec_module(module: Any) -> None:
-            original(module)
-            # The agent must never be the reason why an import fails.
-            with contextlib.suppress(Exception):
-                self.on_executed(module)
-
-        # A loader that rejects attributes is left alone: the module is then noticed at the end of the cell.
-        with contextlib.suppress(AttributeError, TypeError):
-            spec.loader.exec_module = exec_module
-        return spec
 
 
 def installed_stamp() -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import zmq
 
 from pytest_lecturecheck.kernel.agent import core as agent
-from pytest_lecturecheck.kernel.agent import device_agent, line_numbers, software_report
+from pytest_lecturecheck.kernel.agent import device_agent, import_watch, line_numbers, software_report
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
 from pytest_lecturecheck.kernel.messages.stack import Stack, StackOffer, ask_stack, parse_stack
@@ -41,7 +41,7 @@ _SHUTDOWN_SECONDS: Final = 1.0
 """Time after each step of a shutdown; kernels made with ipykernel often hang in it."""
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
-_AGENT_MODULES: Final = (device_agent, line_numbers, software_report)
+_AGENT_MODULES: Final = (device_agent, import_watch, line_numbers, software_report)
 _AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
 
 

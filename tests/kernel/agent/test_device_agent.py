@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.kernel.agent import device_agent as agent_devices
-from pytest_lecturecheck.kernel.agent.core import ImportWatch
 from pytest_lecturecheck.kernel.agent.device_agent import CompileLog, DeviceAgent
+from pytest_lecturecheck.kernel.agent.import_watch import ImportWatch
 
 TRACE, LOWER, BACKEND = agent_devices.COMPILE_KINDS
 
