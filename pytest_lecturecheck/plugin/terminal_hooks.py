@@ -109,7 +109,7 @@ class TerminalHooks:
             terminalreporter.write_line(line)
 
     def _collection_lines(self) -> Iterator[str]:
-        """Say what was skipped in collection, and which budgets have no lecture."""
+        """Report what was skipped in collection, and which budgets have no lecture."""
         collection, results = self._context.collection, self._context.results
         # With workers it is they who collect: this process has seen no file.
         if not has_workers(self._config):

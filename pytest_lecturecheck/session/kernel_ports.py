@@ -46,7 +46,7 @@ class MachineProbes:
         return self._gpus.open_probe(pid, token, supervisor_pid=supervisor_pid)
 
     def note_killed(self, token: str) -> None:
-        """Tell the GPU monitor that a kernel is being killed."""
+        """Notify the GPU monitor that a kernel is being killed."""
         self._gpus.note_killed(token)
 
 

@@ -76,8 +76,8 @@ def judge_profiled(run: Run) -> Verdict:
 
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
-    figures = tuple(compare_reported_values(run, budget)) if budget is not None else ()
-    compared: tuple[Comparison | ReportedValueComparison, ...] = (*comparisons, *figures)
+    reported = tuple(compare_reported_values(run, budget)) if budget is not None else ()
+    compared: tuple[Comparison | ReportedValueComparison, ...] = (*comparisons, *reported)
     kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in compared)), None)
     notes = [item.exact_text for item in comparisons if item.kind.exceeds_limit and item.exact_text]
     notes.extend(_time_notes(run, budget))
@@ -96,7 +96,7 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
         failed=kind in FAILING,
         headline=headline,
         comparisons=comparisons,
-        reported_values=figures,
+        reported_values=reported,
         notes=tuple(notes),
     )
 
@@ -116,19 +116,19 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
     if run.reason and (cause is None or cause.kind in _SAYS_LITTLE):
         headline = run.reason
     exceeded: tuple[Comparison, ...] = ()
-    figures: tuple[ReportedValueComparison, ...] = ()
+    reported: tuple[ReportedValueComparison, ...] = ()
     if run.outcome in _MEASURED_BAD_ENDS:
         exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind.exceeds_limit)
         if budget is not None:
-            figures = tuple(item for item in compare_reported_values(run, budget) if item.kind.exceeds_limit)
-    messages = [*(item.message for item in exceeded), *(item.message for item in figures)]
+            reported = tuple(item for item in compare_reported_values(run, budget) if item.kind.exceeds_limit)
+    messages = [*(item.message for item in exceeded), *(item.message for item in reported)]
     notes = tuple(f"before it ended: {message}" for message in messages)
     return Verdict(
         kind=kind,
         failed=kind in FAILING,
         headline=headline,
         comparisons=exceeded,
-        reported_values=figures,
+        reported_values=reported,
         notes=notes,
         cause=cause,
     )
