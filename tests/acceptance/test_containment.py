@@ -44,17 +44,23 @@ START = {
     """,
 }
 HOLDS_MEMORY = """
-import time
+import os, time
+open('holder', 'w').write(str(os.getpid()))
 held = bytearray(600 << 20)
 open('held', 'w').close()
 time.sleep(600)
 """
 ORPHAN_HOLDS_MEMORY = f"""
 import os, subprocess, sys, time
-command = ["env", "-i", "/bin/sh", "-c", 'exec "$0" "$@" >/dev/null 2>&1 &', sys.executable, "-c", {HOLDS_MEMORY!r}]
 subprocess.run(["env", "-i", "/bin/sh", "-c", '"$0" "$@" >/dev/null 2>&1 &', sys.executable, "-c", {HOLDS_MEMORY!r}])
-for _ in range(3000):
+def is_over():
     if os.path.exists("held"):
+        return True
+    # It was killed at the cap.
+    pid = open("holder").read() if os.path.exists("holder") else ""
+    return pid != "" and not os.path.exists(f"/proc/{{pid}}")
+for _ in range(3000):
+    if is_over():
         time.sleep(0.5)
         break
     time.sleep(0.02)
@@ -124,6 +130,8 @@ def test_an_orphan_s_memory_counts_in_peak_and_cap(project, user):
     found = session.run("a.ipynb")
     told = [*session.findings("a.ipynb"), session.verdict("a.ipynb")["headline"]]
     assert any("cap" in text for text in told), (found["outcome"], told)
+    for name in ("held", "holder"):
+        (project.folder / name).unlink(missing_ok=True)
     session = run(project, user, "--lecture-memory-cap=off", "a.ipynb")
     assert session.peak("a.ipynb") > 600 << 20
 

@@ -111,7 +111,7 @@ async def _read_answer(path: Path, known: int) -> bytes:
 
 
 def _is_in_place(pid: int, offer: StackOffer, path: Path) -> bool:
-    """Return True on Linux if the signal is still caught (it would kill by default) and the descriptor still the file."""
+    """Return True if the signal is still caught, whose default is to kill, and the descriptor is still the file."""
     if not _IS_LINUX:
         return True
     try:
