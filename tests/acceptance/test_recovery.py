@@ -35,8 +35,16 @@ def end_session(project, number, *more):
         text=True,
     ) as session:
         wait_until((project.folder / "running").exists)
+        # A worker begins the last lecture before the controller has the results of the ones before.
+        wait_until(lambda: saved_count(project) == 2)
         session.send_signal(number)
         return session.communicate(timeout=120)[0]
+
+
+def saved_count(project):
+    """The runs that the session has written to the disk so far, below a first line about the session."""
+    files = (project.folder / ".lecturecheck" / "unfinished").glob("*.jsonl")
+    return sum(len(file.read_bytes().splitlines()) - 1 for file in files)
 
 
 def command(project, *words):

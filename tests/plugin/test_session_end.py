@@ -27,9 +27,10 @@ def exit_status(entries, status):
     context = SimpleNamespace(results=shown, machine=MACHINE)
     github = SimpleNamespace(write_summary=lambda *_, **__: "")
     notices = SimpleNamespace(add=lambda _: None)
+    saver = SimpleNamespace(end=lambda **_: None)
     state = SimpleNamespace(context=context, close=lambda: None)
     session = SimpleNamespace(exitstatus=status, config=SimpleNamespace(getoption=lambda _: False))
-    ControllerEnd(state, github, notices).pytest_sessionfinish(session)
+    ControllerEnd(state, github, notices, saver).pytest_sessionfinish(session)
     return session.exitstatus
 
 

@@ -148,5 +148,5 @@ def test_the_cap_uses_the_footprint(mac):
     mac.probe.sample(30)
     cap = Cap(limit_bytes=60_000_000_000)
     assert mac.samples[1]["rss"] < cap.limit_bytes
-    asyncio.run(watch(cap, mac.probe, lambda: 100 * GIB, lambda: killed.append(KERNEL)))
+    asyncio.run(watch(cap, mac.probe, lambda: 100 * GIB, lambda _reason: killed.append(KERNEL)))
     assert killed == [KERNEL]
