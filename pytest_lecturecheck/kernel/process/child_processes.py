@@ -21,8 +21,9 @@ def process_clock() -> float:
 
     On Linux these count from the boot, of which psutil adds the time in whole seconds ("btime" in proc(5)).
     """
-    boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.time() if boot_clock is None else psutil.boot_time() + time.clock_gettime(boot_clock)
+    if sys.platform != "linux":
+        return time.time()
+    return float(psutil.boot_time()) + time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def describe_children(kernel_pid: int, since: float) -> tuple[str, ...]:
