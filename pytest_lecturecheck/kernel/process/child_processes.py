@@ -21,9 +21,10 @@ def process_clock() -> float:
 
     On Linux these count from the boot, of which psutil adds the time in whole seconds ("btime" in proc(5)).
     """
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        return float(psutil.boot_time()) + time.clock_gettime(time.CLOCK_BOOTTIME)
+    else:  # noqa: RET505 - type checkers treat code after it as unreachable
         return time.time()
-    return float(psutil.boot_time()) + time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def describe_children(kernel_pid: int, since: float) -> tuple[str, ...]:
