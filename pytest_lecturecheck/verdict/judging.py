@@ -163,7 +163,10 @@ def _how_to_allow(findings: Sequence[Finding]) -> str:
 
 
 def _finding_text(finding: Finding) -> str:
-    return f"{finding.message} ({finding.place})" if finding.place else finding.message
+    # A message may name its line itself.
+    if not finding.place or f"({finding.place})" in finding.message:
+        return finding.message
+    return f"{finding.message} ({finding.place})"
 
 
 def _nothing_compared(run: Run, budget: LectureBudget | None, policy: Policy) -> tuple[VerdictKind, str]:

@@ -50,7 +50,7 @@ def test_another_kernel_instead_of_the_one_that_is_not_installed(project):
             "quit",
             (
                 "the lecture stops here: SystemExit: exit() or quit() was called; the cells after it would not run "
-                "in a script (code cell 1, line 7)"
+                "in a script (code cell 1, line 8)"
             ),
         ),
     ],

@@ -81,6 +81,7 @@ class Agent:
         self.replaced: list[str] = []
         self.breakpoint_count = 0
         self.exit_asked = False
+        self.exit_line: int | None = None
         self.request_count = 0
         self.pending_software = False
         # As they were before the lecture could set them.
@@ -172,7 +173,7 @@ class Agent:
         original = self.shell.ask_exit
 
         def ask_exit() -> None:
-            self.exit_asked = True
+            self.exit_asked, self.exit_line = True, self._running_line()
             original()
 
         self.shell.ask_exit = ask_exit
@@ -268,6 +269,8 @@ class Agent:
             payload["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
         if self.exit_asked:
             payload["exit_asked"], self.exit_asked = True, False
+            if self.exit_line is not None:
+                payload["error_line"], self.exit_line = self.exit_line, None
         if threads := self._new_threads():
             payload["threads"] = threads
         is_error = reply_content.get("status") == "error"
@@ -313,6 +316,19 @@ class Agent:
             first = self.thread_cells.setdefault(thread.ident, self.request_count)
             found.append((thread.name, first))
         return found
+
+    def _running_line(self) -> int | None:
+        """Return the line of the running cell: of the frames of the outermost cell, the deepest one."""
+        cell_files = getattr(self.shell.compile, "_filename_map", {})
+        lines: dict[str, int] = {}
+        cell_file: str | None = None
+        frame: Any = sys._getframe()  # noqa: SLF001 - what the inspect module does, which the kernel need not have loaded
+        while frame is not None:
+            if frame.f_code.co_filename in cell_files:
+                cell_file = frame.f_code.co_filename
+                lines.setdefault(cell_file, frame.f_lineno)
+            frame = frame.f_back
+        return lines.get(cell_file) if cell_file is not None else None
 
     def _error_line(self, name: Any) -> int | None:
         """Find the line of the running cell: the deepest frame of the outermost cell in the last traceback."""

@@ -178,7 +178,7 @@ class CellRunner:
         record.history.note_threads(cell.number, reply.payload.get("threads", []))
         error = cell_error(reply, session.client.errors, cell)
         if error is None and reply.payload.get("exit_asked"):
-            error = exit_error()
+            error = exit_error(reply.payload.get("error_line"))
         text = session.client.text
         record.add_findings(cell_findings(cell, reply, is_cut=text.is_cut, raised=error is not None, output=text.text))
         reported, faults = session.client.reported_values.end_cell(cell)

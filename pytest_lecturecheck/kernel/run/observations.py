@@ -84,10 +84,12 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
     )
 
 
-def exit_error() -> CellError:
+def exit_error(line_in_cell: int | None = None) -> CellError:
     """Return the error for ``exit()`` and ``quit()``, to which a kernel replies without an error."""
     return CellError(
-        name="SystemExit", value="exit() or quit() was called; the cells after it would not run in a script"
+        name="SystemExit",
+        value="exit() or quit() was called; the cells after it would not run in a script",
+        line_in_cell=line_in_cell,
     )
 
 
