@@ -160,17 +160,27 @@ def nested_values(cls: Any) -> dict[str, list[str]]:
     return groups
 
 
-@functools.cache
 def renamed_keys(cls: Any) -> dict[str, str]:
     """Return the key of each attribute that is not named like its key."""
-    rows = (
-        (_owner(whole, path), path[-1], key) for whole, layout in RECORD_LAYOUTS.items() for key, path in layout.items()
-    )
-    return {name: key for owner, name, key in rows if owner is cls and name != key} | dict(_RENAMED.get(cls, {}))
+    return _renamed_by_layout().get(cls, {}) | dict(_RENAMED.get(cls, {}))
+
+
+@functools.cache
+def _renamed_by_layout() -> dict[Any, dict[str, str]]:
+    found: dict[Any, dict[str, str]] = {}
+    for whole, layout in RECORD_LAYOUTS.items():
+        for key, path in layout.items():
+            if path[-1] != key:
+                found.setdefault(_owner(whole, path), {})[path[-1]] = key
+    return found
 
 
 def _owner(cls: Any, path: Sequence[str]) -> Any:
     """Return the class that declares the last attribute of a path."""
     for name in path[:-1]:
-        cls = typing.get_type_hints(cls)[name]
+        cls = _type_hints(cls)[name]
     return cls
+
+
+# Resolving annotations takes a millisecond for a class with many attributes, and a layout asks for dozens of them.
+_type_hints = functools.cache(typing.get_type_hints)
