@@ -63,6 +63,9 @@ def main() -> None:
     # A file that is run by its path has its folder on the module search path; a lecture must not see it.
     if sys.path and sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120 - no pathlib needed
         del sys.path[0]
+    # A lecture can stop this process; it ends with the session all the same. It adopts what killed supervisors leave.
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     given = dict(os.environ)
     from ipykernel import kernelapp  # noqa: PLC0415 - only in the server itself, never in the session
 

@@ -18,7 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ from pytest_lecturecheck.kernel.launchers.fork_server import MESSAGE_BYTES, MOST
 
 _MODULE: Final = "ipykernel_launcher"
 _MOST_SERVERS: Final = 3
+_ANSWER_SECONDS: Final = 60.0
+"""A server answers within milliseconds, and within a second while it imports ipykernel; a stopped one never does."""
+_CLOSE_SECONDS: Final = 5.0
 _UNKNOWN_END: Final = -9
 """The kernel of a supervisor that was killed: it is sent SIGKILL by the system (``PR_SET_PDEATHSIG``)."""
 
@@ -48,12 +51,16 @@ class SupervisedProcess:
         cpu_seconds: CPU time of the kernel and of its children that it had waited for, once it has ended.
         is_tree_empty: whether nothing was left below the supervisor when the kernel ended.
         lost_supervisor: whether the supervisor ended before it could report the kernel's end.
+        find_strays: returns the processes that killed supervisors have left, which the server has adopted.
     """
 
-    def __init__(self, control: socket.socket, *, pid: int, supervisor_pid: int) -> None:
+    def __init__(
+        self, control: socket.socket, *, pid: int, supervisor_pid: int, find_strays: Callable[[], set[int]] = set
+    ) -> None:
         """Take over the control socket; closing it ends the tree."""
         self.pid = pid
         self.supervisor_pid = supervisor_pid
+        self.find_strays = find_strays
         self.returncode: int | None = None
         self.cpu_seconds: float | None = None
         self.is_tree_empty = False
@@ -124,10 +131,18 @@ class SupervisedProcess:
             return
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
-        with suppress(OSError, TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await self._wait_for_supervisor()
+        except (OSError, TimeoutError):
+            self._kill_all()
         self.close()
+
+    def _kill_all(self) -> None:
+        """Kill the tree and its supervisor, which a lecture may have stopped."""
+        for pid in (*sorted(fork_server.descendants(self.supervisor_pid), reverse=True), self.supervisor_pid):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
     async def _wait_for_supervisor(self) -> None:
         loop = asyncio.get_running_loop()
@@ -175,8 +190,11 @@ class _Server:
 
     def close(self) -> None:
         self._requests.close()
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=5)
+        try:
+            self.process.wait(timeout=_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 class KernelServers:
@@ -187,6 +205,7 @@ class KernelServers:
         self._servers: collections.OrderedDict[_Key, _Server] = collections.OrderedDict()
         # A server that ended before it served any kernel would do so again.
         self._broken: set[_Key] = set()
+        self._supervisors: set[int] = set()
 
     async def start(
         self, argv: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: int, pass_fds: Sequence[int]
@@ -220,16 +239,36 @@ class KernelServers:
             with theirs:
                 server = self._send(key, data, [theirs.fileno(), output, *pass_fds])
             ours.setblocking(False)  # noqa: FBT003 - its only parameter
-            answer = await asyncio.get_running_loop().sock_recv(ours, MESSAGE_BYTES)
+            answer = await self._receive(ours, server)
             server.has_served = server.has_served or bool(answer)
             if not server.has_served:
                 self._broken.add(key)
             message = _read_answer(answer, argv[0])
-            return SupervisedProcess(ours, pid=message["kernel"], supervisor_pid=message["supervisor"])
+            self._supervisors.add(message["supervisor"])
+            return SupervisedProcess(
+                ours,
+                pid=message["kernel"],
+                supervisor_pid=message["supervisor"],
+                find_strays=lambda: self._strays(server.process.pid),
+            )
         except BaseException:
             # The supervisor ends what it has started when it sees this.
             ours.close()
             raise
+
+    @staticmethod
+    async def _receive(control: socket.socket, server: _Server) -> bytes:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.get_running_loop().sock_recv(control, MESSAGE_BYTES)
+        except TimeoutError:
+            # With it go the descriptors that it has not taken, and what they hold.
+            server.process.kill()
+            return b""
+
+    def _strays(self, server_pid: int) -> set[int]:
+        orphans = set(fork_server.children(server_pid)) - self._supervisors
+        return orphans.union(*(fork_server.descendants(pid) for pid in orphans))
 
     def _send(self, key: _Key, data: bytes, descriptors: Sequence[int]) -> _Server:
         if len(data) > MESSAGE_BYTES or len(descriptors) > MOST_DESCRIPTORS:

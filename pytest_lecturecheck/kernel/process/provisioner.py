@@ -99,6 +99,12 @@ class LectureProvisioner(LocalProvisioner):
         return child
 
     @property
+    def strays(self) -> set[int]:
+        """Return the processes that a killed supervisor has left; empty while there is one."""
+        process = self.popen
+        return process.find_strays() if isinstance(process, SupervisedProcess) and process.lost_supervisor else set()
+
+    @property
     def supervised(self) -> SupervisedProcess | None:
         """Return the process if a supervisor keeps everything that comes from it together."""
         process = self.popen

@@ -102,10 +102,14 @@ async def kill_tree(
 
 def find_run_processes(kernel: Kernel, find_marked: FindMarked) -> FindMarked:
     """Return what finds the run's processes: below a supervisor its descendants, otherwise the marked processes."""
-    supervisor_pid = kernel.supervisor_pid
-    if supervisor_pid is None:
-        return find_marked
-    return lambda token: descendants(supervisor_pid) if kernel.supervisor_pid is not None else find_marked(token)
+
+    def find(token: str) -> Iterable[int]:
+        supervisor_pid = kernel.supervisor_pid
+        if supervisor_pid is not None:
+            return descendants(supervisor_pid)
+        return {*find_marked(token), *kernel.provisioner.strays}
+
+    return find
 
 
 async def _let_helpers_end(kernel: Kernel, find_marked: FindMarked, grace_seconds: float) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.kernel.launchers import fork_server
+from pytest_lecturecheck.kernel.launchers import fork_server, supervised
 from pytest_lecturecheck.kernel.launchers.fork_server import descendants
 from pytest_lecturecheck.kernel.launchers.supervised import IS_SUPPORTED, KernelServers, ServerLostError, is_forkable
 
@@ -199,6 +199,43 @@ def test_a_kernel_does_not_outlive_a_killed_supervisor(servers, tmp_path):
     assert process.wait(60) == -9
     assert process.lost_supervisor
     wait_until(lambda: not is_alive(process.pid))
+    end(process)
+
+
+def test_what_a_killed_supervisor_leaves_is_found(servers, tmp_path):
+    code = f"import os, subprocess; SLEEP = ['sleep', '600']; {ESCAPES['two forks']}; open('up', 'w'); {FOREVER}"
+    process = start(servers, command(tmp_path, code), tmp_path)
+    wait_until((tmp_path / "up").exists)
+    orphans = descendants(process.supervisor_pid) - {process.pid}
+    assert orphans
+    os.kill(process.supervisor_pid, signal.SIGKILL)
+    assert process.wait(60) == -9
+    wait_until(lambda: process.find_strays() == orphans)
+    for pid in orphans:
+        os.kill(pid, signal.SIGKILL)
+    end(process)
+
+
+def test_a_stopped_supervisor_is_ended_with_its_tree(servers, tmp_path):
+    process = start(servers, command(tmp_path, f"open('up', 'w'); {FOREVER}"), tmp_path)
+    wait_until((tmp_path / "up").exists)
+    os.kill(process.supervisor_pid, signal.SIGSTOP)
+    asyncio.run(process.end_tree(1))
+    wait_until(lambda: not is_alive(process.pid) and not is_alive(process.supervisor_pid))
+
+
+def test_a_stopped_server_is_given_up(servers, tmp_path, monkeypatch):
+    argv = command(tmp_path, "import os; os._exit(0)")
+    end(start(servers, argv, tmp_path))
+    (server,) = servers._servers.values()
+    os.kill(server.process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(supervised, "_ANSWER_SECONDS", 1.0)
+    with pytest.raises(ServerLostError):
+        start(servers, argv, tmp_path)
+    assert server.process.wait(60) == -9
+    monkeypatch.undo()
+    process = start(servers, argv, tmp_path)
+    assert process.wait(60) == 0
     end(process)
 
 
