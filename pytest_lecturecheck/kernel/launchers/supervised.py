@@ -27,7 +27,7 @@ from pytest_lecturecheck.kernel.launchers.fork_server import MESSAGE_BYTES, MOST
 
 _MODULE: Final = "ipykernel_launcher"
 _MOST_SERVERS: Final = 3
-_ANSWER_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 30.0
 """A server answers within milliseconds, and within a second while it imports ipykernel; a stopped one never does."""
 _CLOSE_SECONDS: Final = 5.0
 _UNKNOWN_END: Final = -9
