@@ -118,8 +118,8 @@ def test_a_flood_does_not_grow_pytest(own_project):
     assert session.outcomes() == {"passed": 2}
     peaks = {name: int(size) for name, size in re.findall(r"(\w+)\.ipynb (\d+) MiB", session.text)}
     # 400 MB of text and 400 MB of pictures went by. Single messages of 10 MB are in memory several times, and some more
-    # wait where the kernel gets more of a busy machine than the session. A session that kept either would need more than
-    # 500 MB: pytest itself takes 100.
+    # wait where the kernel gets more of a busy machine than the session. A session that kept either would need more
+    # than 500 MB, because pytest itself takes 100.
     assert max(peaks.values()) < 450, peaks
 
 
