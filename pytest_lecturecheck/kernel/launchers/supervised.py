@@ -134,8 +134,12 @@ class SupervisedProcess:
         try:
             async with asyncio.timeout(seconds):
                 await self._wait_for_supervisor()
-        except (OSError, TimeoutError):
+        except TimeoutError:
+            # Its end of the socket is open, so that it is alive and its number is still its own.
             self._kill_all()
+        except OSError:
+            # It has ended; its number may belong to another process by now.
+            pass
         self.close()
 
     def _kill_all(self) -> None:
