@@ -150,7 +150,7 @@ class LectureItem(pytest.Item):
         """Return the failure text; its first line is what the short summary shows."""
         error = excinfo.value
         if isinstance(error, LectureFailure):
-            name = error.entry.run.speaker.lecture
+            name = error.entry.subject.lecture
             lecture = self.prepared[name].lecture if name in self.prepared else None
             configuration = session_of(self).configuration
             text = failure_text(error.entry, lecture, configuration, self.config.get_verbosity())

@@ -17,6 +17,8 @@ from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
 _HEADLINE_CHARS: Final = 500
 _SOURCE_LINES: Final = 60
 _SOURCE_CHARS: Final = 400
+_LINES_BEFORE: Final = 4
+_LINES_AFTER: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class Entry:
         if evidence is not None and evidence.cell_number is not None:
             return next((cell for cell in self.run.cells if cell.number == evidence.cell_number), None)
         if (finding := self.failing_finding) is not None:
-            return next((cell for cell in self.run.cells if cell.number == finding.cell_number), None)
+            return next((cell for cell in self.subject.cells if cell.number == finding.cell_number), None)
         if not self.is_over:
             return None
         exceeded = (item.cell for item in self.verdict.compared if item.kind is self.verdict.kind)
@@ -63,11 +65,19 @@ class Entry:
 
     @property
     def failing_finding(self) -> Finding | None:
-        """Return the first finding that fails the run under ``strict``, or ``None``."""
+        """Return the first finding that fails the run under ``strict``, if possible one with a place, or ``None``."""
         if self.run.evidence is not None or self.verdict.kind is not VerdictKind.FAILED:
             return None
-        failing = (item for item in self.run.findings if item.fails_when_strict)
-        return next((item for item in failing if item.message in self.verdict.headline), None)
+        failing = [item for item in self.run.findings if item.fails_when_strict]
+        named = [item for item in failing if item.message in self.verdict.headline]
+        return next((item for item in named if item.place), named[0] if named else None)
+
+    @property
+    def subject(self) -> Run:
+        """Return the run that the failure is about: in a cohort, that of the kernel concerned."""
+        finding = self.failing_finding
+        members = (run for run in self.run.members if finding is not None and finding in run.findings)
+        return next(members, self.run.speaker)
 
     @property
     def source(self) -> str:
@@ -75,21 +85,47 @@ class Entry:
         evidence = self.run.evidence
         return evidence.source if evidence is not None and evidence.source else self.verdict.source_extract
 
-    def with_source(self, source_of: Callable[[int], str]) -> Entry:
+    def with_source(self, source_of: Callable[[int], str], file_text: Callable[[], str] = str) -> Entry:
         """
-        Return the entry with the source of the cell that exceeded a limit.
+        Return the entry with the source of the cell that exceeded a limit, or the lines around a finding.
 
         Args:
             source_of: returns the source of a code cell by its number.
+            file_text: returns the text of the lecture's file; called for a finding that belongs to no cell.
         """
         cell = self.focus
-        if cell is None or self.run.evidence is not None:
+        if self.run.evidence is not None:
             return self
+        if cell is None:
+            return self._with_lines_of_file(file_text) if self.line is not None else self
         # Only line feeds count: str.splitlines would also split at form feeds, which number no line.
         rows = source_of(cell.number).rstrip("\n").split("\n")
         extract = "\n".join(cut_line(row, _SOURCE_CHARS) for row in rows[:_SOURCE_LINES])
         verdict = replace(self.verdict, source_extract=extract, source_line_count=len(rows))
         return replace(self, verdict=verdict)
+
+    def _with_lines_of_file(self, file_text: Callable[[], str]) -> Entry:
+        rows, line = file_text().split("\n"), self.line or 1
+        first = max(1, line - _LINES_BEFORE)
+        shown = rows[first - 1 : line + _LINES_AFTER]
+        if not any(row.strip() for row in shown):
+            return self
+        extract = "\n".join(cut_line(row, _SOURCE_CHARS) for row in shown)
+        verdict = replace(self.verdict, source_extract=extract, source_line_count=len(shown), source_first_line=first)
+        return replace(self, verdict=verdict)
+
+    @property
+    def source_first_line(self) -> int | None:
+        """Return the line of the file where :attr:`source` begins, or ``None`` if it is unknown."""
+        return self.focus.line if self.focus is not None else self.verdict.source_first_line
+
+    @property
+    def marked_row(self) -> int | None:
+        """Return the 1-based row of :attr:`source` to mark, or ``None``."""
+        if self.focus is not None:
+            return self.failing_line_in_cell
+        first = self.verdict.source_first_line
+        return self.line - first + 1 if first is not None and self.line is not None else None
 
     @property
     def is_over(self) -> bool:
@@ -126,12 +162,14 @@ class Entry:
         cell, evidence, inner = self.focus, self.run.evidence, self.failing_line_in_cell
         if cell is not None and cell.line is not None:
             return cell.line + (inner or 1) - 1
-        return evidence.line if evidence is not None else None
+        if evidence is not None:
+            return evidence.line
+        return self.failing_finding.line if self.failing_finding is not None else None
 
     @property
     def location(self) -> str:
         """Return the location as editors and terminals open it (``lectures/intro.md:41``)."""
-        lecture = one_line(self.run.speaker.lecture)
+        lecture = one_line(self.subject.lecture)
         return lecture if self.line is None else f"{lecture}:{self.line}"
 
     @property

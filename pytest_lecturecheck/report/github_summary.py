@@ -69,7 +69,7 @@ def render_rerun_annotations(superseded: Sequence[Entry], folder: str = "") -> l
 
 
 def _annotation(entry: Entry, folder: str, *, level: str = "error") -> str:
-    path = posixpath.normpath(posixpath.join(folder, entry.run.lecture or "."))
+    path = posixpath.normpath(posixpath.join(folder, entry.subject.lecture or "."))
     properties = [f"file={_property(path)}"]
     if entry.line is not None:
         properties.append(f"line={entry.line}")

@@ -97,7 +97,7 @@ def focus_text(entry: Entry) -> str:
     cell = entry.focus
     if cell is None:
         return ""
-    text = f"code cell {cell.number} of {len(entry.run.cells)}"
+    text = f"code cell {cell.number} of {len(entry.subject.cells)}"
     if cell.line is None or cell.line == entry.line:
         return text
     code = f" (its code at line {cell.line})" if cell.first_line != cell.line else ""

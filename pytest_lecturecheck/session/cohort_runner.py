@@ -21,6 +21,7 @@ from pytest_lecturecheck.session.gpu_findings import with_gpu_hint
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
+from pytest_lecturecheck.session.source_extracts import with_source_of
 from pytest_lecturecheck.session.waiting import waiting_reporter
 from pytest_lecturecheck.session.workbench import KernelJob, Workbench
 from pytest_lecturecheck.verdict import Policy, VerdictKind
@@ -133,12 +134,13 @@ class CohortRunner:
             tolerance=results.tolerance,
             known_platforms=results.known_platforms(run.lecture, run.variant),
         )
-        return Entry(
+        entry = Entry(
             run=run,
             verdict=judge_members(results.judge(run, policy), run),
             budget=results.checked_budget(run.lecture, run.variant),
             seconds=time.perf_counter() - began,
         )
+        return with_source_of(entry, {job.lecture.name: job.lecture for job in jobs})
 
     def _run_kernels(self, cohort: _Cohort, jobs: Sequence[KernelJob], held: HeldLease, repeat: int) -> Run:
         spec, journal = cohort.spec, self._context.journal

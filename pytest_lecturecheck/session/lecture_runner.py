@@ -22,6 +22,7 @@ from pytest_lecturecheck.session.gpu_findings import unused_gpu_finding, with_gp
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
+from pytest_lecturecheck.session.source_extracts import with_source_of
 from pytest_lecturecheck.session.trace_plan import plan_tracing
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.session.unrun_entries import refused_entry
@@ -131,8 +132,7 @@ class LectureRunner:
             budget=results.checked_budget(run.lecture, run.variant),
             seconds=time.perf_counter() - began,
         )
-        sources = {cell.number: cell.source for cell in lecture.cells}
-        return entry.with_source(lambda number: sources.get(number, ""))
+        return with_source_of(entry, {lecture.name: lecture})
 
     def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
         context, lecture = self._context, job.prepared.lecture

@@ -155,9 +155,10 @@ class Verdict:
         reported_values: every reported value that was compared with a limit; after a failed run only exceeded ones.
         notes: context for people, one line each.
         cause: the diagnosis of a failed run, or ``None``.
-        source_extract: if a limit is exceeded, the beginning of the source of the cell concerned; for a failed run,
-            the evidence has the source.
+        source_extract: if a limit is exceeded, the beginning of the source of the cell concerned; for a finding that
+            belongs to no cell, the lines of the file around it; for a failed run, the evidence has the source.
         source_line_count: number of lines of that cell.
+        source_first_line: 1-based line of the file where an extract that belongs to no cell begins, or ``None``.
     """
 
     kind: VerdictKind
@@ -169,6 +170,7 @@ class Verdict:
     cause: Cause | None = None
     source_extract: str = ""
     source_line_count: int = 0
+    source_first_line: int | None = None
 
     @property
     def compared(self) -> tuple[Comparison | ReportedValueComparison, ...]:

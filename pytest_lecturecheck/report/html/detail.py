@@ -144,10 +144,9 @@ def _block_text(text: str) -> str:
 
 
 def _source(entry: Entry) -> Iterator[SourceLine]:
-    cell, marked = entry.focus, entry.failing_line_in_cell
-    if cell is None or not entry.source.strip():
+    marked, first = entry.marked_row, entry.source_first_line or 1
+    if not entry.source.strip():
         return
-    first = cell.line or 1
     rows = plain(entry.source).rstrip("\n").split("\n")
     start = max(0, min((marked or 1) - _BLOCK_LINES // 2, len(rows) - _BLOCK_LINES))
     for offset, row in enumerate(rows[start : start + _BLOCK_LINES], start=start):

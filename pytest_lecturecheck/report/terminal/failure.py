@@ -101,14 +101,13 @@ def _location(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[
 
 def _excerpt(entry: Entry, source_lines: Sequence[str], width: int, paint: Paint) -> list[str]:
     """Return the failing line with its neighbours, or the beginning of the cell if the line is unknown."""
-    cell, marked = entry.focus, entry.failing_line_in_cell
-    if cell is None or not any(row.strip() for row in source_lines):
+    marked, offset = entry.marked_row, (entry.source_first_line or 1) - 1
+    if not any(row.strip() for row in source_lines):
         return []
     if marked is None or not 1 <= marked <= len(source_lines):
         marked, first, last = 0, 1, min(len(source_lines), _UNMARKED_LINES)
     else:
         first, last = max(1, marked - _CONTEXT_BEFORE), min(len(source_lines), marked + _CONTEXT_AFTER)
-    offset = (cell.line or 1) - 1
     digits = max(4, len(str(last + offset)))
     lines = []
     for number in range(first, last + 1):
