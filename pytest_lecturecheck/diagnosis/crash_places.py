@@ -50,11 +50,14 @@ def find_crash_place(evidence: Evidence) -> CrashPlace | None:
         line = None
     parts = []
     if line is None or frames[0] is not in_cell[-1]:
-        parts.append(_text(frames[0]))
+        parts.append(_text(frames[0], evidence.exit.crash_stack))
     if line is not None:
         code = one_line(source[line - 1], LONGEST_QUOTE) if source else ""
         called = "called from " if parts else ""
-        parts.append(f"{called}line {line} of the cell{f': {code}' if code else ''}")
+        # The line of the file, as everywhere else, where the kernel's dump was read while the lecture ran.
+        is_known = evidence.line is not None and bool(evidence.exit.crash_stack)
+        where = f"line {evidence.line}" if is_known else f"line {line} of the cell"
+        parts.append(f"{called}{where}{f': {code}' if code else ''}")
     return CrashPlace(text="running Python: " + "; ".join(parts), cell_line=line)
 
 
@@ -72,10 +75,12 @@ def _frames(stderr_tail: tuple[str, ...]) -> list[re.Match[str]]:
     return [match for line in stderr_tail[faults[-1] + 1 :] if (match := _FRAME.fullmatch(line))]
 
 
-def _text(frame: re.Match[str]) -> str:
+def _text(frame: re.Match[str], crash_stack: tuple[str, ...]) -> str:
     name = one_line(frame["name"])
     inside = f", in {name}" if name and name != "<module>" else ""
     if _CELL.fullmatch(frame["path"]):
+        if crash_stack:
+            return one_line(crash_stack[0], LONGEST_QUOTE)
         return f"line {frame['line']} of a cell{inside}"
     path = _PACKAGES.sub("", frame["path"])
     parts = re.split(r"[/\\]", path)

@@ -82,6 +82,7 @@ class KernelExit:
         ready: whether the kernel had become ready.
         stderr_tail: last lines of the kernel's stderr, without the kernel's own noise.
         stderr_earlier_count: how many of these lines were written before the cell began.
+        crash_stack: Python frames at a crash, as in :attr:`TimeoutFacts.stack`; empty where none were printed.
     """
 
     exit_code: int | None = None
@@ -89,6 +90,7 @@ class KernelExit:
     ready: bool = True
     stderr_tail: tuple[str, ...] = ()
     stderr_earlier_count: int = 0
+    crash_stack: tuple[str, ...] = ()
 
     @property
     def cell_stderr(self) -> tuple[str, ...]:
@@ -106,7 +108,7 @@ class TimeoutFacts:
         kind: "cell", "lecture" or "startup".
         stopped_by_interrupt: whether the interrupt was enough to stop the cell, or ``None`` where none was sent.
         stack: Python frames of the kernel's main thread at that moment, innermost first, down to the cell
-            ("jax/_src/compiler.py:362 in backend_compile", "code cell 3 line 2"); paths are those within a package.
+            ("jax/_src/compiler.py:362 in backend_compile", "code cell 3, line 41"); paths are those within a package.
         children: processes that the cell had started and that were still running ("pid 812: sleep 600"), newest first.
     """
 

@@ -32,6 +32,7 @@ _EVIDENCE: Final = {
     "ready": "exit.ready",
     "stderr_tail": "exit.stderr_tail",
     "stderr_earlier_count": "exit.stderr_earlier_count",
+    "crash_stack": "exit.crash_stack",
     "timeout_seconds": "timeout.limit_seconds",
     "timeout_kind": "timeout.kind",
     "stopped_by_interrupt": "timeout.stopped_by_interrupt",

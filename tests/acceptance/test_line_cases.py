@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 CASES = ("T01", "T02", "T15")
 LINES = {
     "bang.ipynb": 11,
@@ -29,6 +30,11 @@ def session(project):
     project.put(*CASES, flat=True)
     project.notebook("timed.ipynb", "%%time\n\n\n!echo a \\\n  b\nx = 1\n1 / 0")
     project.notebook("captured.ipynb", "\n\n%%capture\n\n1 / 0")
+    cells = (
+        f"```{{code-cell}} ipython3\n{source}\n```\n"
+        for source in ("import os\n\ndef f():\n    os.abort()", "x = 1\n\nf()")
+    )
+    project.write("helper.md", HEADER + "\n".join(cells))
     project.notebook("killed.ipynb", "x = 1", "import os\nos.kill(os.getpid(), 9)")
     options = ("--lecture-budget", "--lecture-timeout=8", "-n", "2", "--junitxml=junit.xml", ".")
     return project.pytest(*options, GITHUB_ACTIONS="true")
@@ -41,7 +47,7 @@ def written_line(project, name, number):
 
 
 def test_every_lecture_fails(session):
-    assert session.outcomes() == {"failed": len(LINES) + len(MAGICS) + 1}
+    assert session.outcomes() == {"failed": len(LINES) + len(MAGICS) + 2}
 
 
 @pytest.mark.parametrize(("name", "line"), LINES.items())
@@ -64,7 +70,21 @@ def test_annotations_name_the_same_lines(session):
     """There are at most ten of them."""
     found = re.findall(r"^::error file=([^,]+),line=(\d+),", session.text, re.MULTILINE)
     assert len(found) >= 6
-    assert {name: int(line) for name, line in found}.items() <= LINES.items()
+    assert {name: int(line) for name, line in found}.items() <= (LINES | {"helper.md": 17}).items()
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "text"),
+    [
+        ("timeout_bang.ipynb", 13, "stack: code cell 1, line 13"),
+        ("timeout_blank.ipynb", 13, "stack: code cell 1, line 13"),
+        ("crash_blank.ipynb", 13, "running Python: line 13: os.abort()"),
+        ("helper.md", 17, "running Python: code cell 1, line 11, in f; called from line 17: f()"),
+    ],
+)
+def test_evidence_counts_lines_as_the_file_does(session, name, line, text):
+    assert session.run(name)["evidence"]["line"] == line
+    assert text in [" ".join(row.split()) for row in session.failure(name).splitlines()]
 
 
 @pytest.mark.parametrize(("name", "line"), MAGICS.items())

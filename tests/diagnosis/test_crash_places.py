@@ -32,6 +32,14 @@ SOURCE = "x = 1\nf(x)  # boom\n"
             "running Python: line 3 of a cell, in f; called from line 2 of the cell: f(x) # boom",
         ),
         (
+            {
+                "stderr_tail": (CRASH[0], *CRASH[2:]),
+                "crash_stack": ("code cell 1, line 5, in f", "code cell 2, line 9"),
+            },
+            "kernel crashed (SIGSEGV) in code cell 2, line 9",
+            "running Python: code cell 1, line 5, in f; called from line 9: f(x) # boom",
+        ),
+        (
             {"stderr_tail": IN_CELL, "line": None},
             "kernel crashed (SIGSEGV) in code cell 2",
             "running Python: line 2 of the cell: f(x) # boom",

@@ -165,6 +165,16 @@ def test_allowed_errors_fail_under_strict_unless_excepted(pytester, lecture):
     result.assert_outcomes(passed=1)
 
 
+def test_a_strict_finding_without_a_cell_has_its_line(pytester, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    header = "# ---\n# jupyter:\n#   kernelspec:\n#     name: python3\n# ---\n"
+    pytester.path.joinpath("quiet.py").write_text(f"{header}\n# %%\nx = 1\n\n# %% [markdown]\n# Text\nassert x\n")
+    args = ("--lecture-budget", "--rootdir=.", "--lecture-strict", "--lecture-declared-memory=1GB", "--junitxml=j.xml")
+    result = pytester.runpytest_inprocess(*args, "quiet.py")
+    result.stdout.fnmatch_lines(["quiet.py:12", "*> * 12 | assert x", "::error file=quiet.py,line=12,*"])
+    assert 'name="lecturecheck.line" value="12"' in pytester.path.joinpath("j.xml").read_text(encoding="utf-8")
+
+
 def test_an_override_wins_over_a_lectures_own_value(pytester, lecture):
     lecture("lecture.ipynb", "while True: pass", execution={"timeout": 60})
     result = pytester.runpytest_inprocess("--lecture-budget", "--rootdir=.", "--lecture-override=timeout=0.5")

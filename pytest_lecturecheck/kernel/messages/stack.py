@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.kernel.messages.cell_files import CellFiles, is_cell_file
 from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
 
 # A separate name makes the type checker look at both branches on every system.
 _IS_LINUX: Final[bool] = sys.platform.startswith("linux")
 _FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
-_CELL: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
 _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
 _FAULT: Final = re.compile(r"^(?:Fatal Python error|Windows fatal exception): .*$", re.MULTILINE)
 _LONGEST_BYTES: Final = 64 * 1024
@@ -57,8 +57,8 @@ class Stack:
     Python frames of a cell.
 
     Attributes:
-        frames: innermost first, down to the cell ("jax/_src/compiler.py:362 in backend_compile", "code cell 2 line 3");
-            frames of the kernel itself are omitted.
+        frames: innermost first, down to the cell ("jax/_src/compiler.py:362 in backend_compile",
+            "code cell 2, line 41"); frames of the kernel itself are omitted.
         cell_line: 1-based line of the running cell, or ``None``.
     """
 
@@ -125,49 +125,49 @@ def _is_in_place(pid: int, offer: StackOffer, path: Path) -> bool:
     return is_caught and (target.st_dev, target.st_ino) == (own.st_dev, own.st_ino)
 
 
-def parse_stack(text: str, cell_number: int) -> Stack:
+def parse_stack(text: str, cells: CellFiles) -> Stack:
     """
     Parse a stack dump of faulthandler.
 
     Args:
         text: a traceback as faulthandler writes it, innermost frame first.
-        cell_number: the code cell that was running. ipykernel compiles each cell as a separate file, which
-            distinguishes functions of other cells.
+        cells: the lecture's cells with the one that was running.
     """
     found = [match for line in text.splitlines() if (match := _FRAME.fullmatch(line))]
-    in_cells = [position for position, frame in enumerate(found) if _CELL.fullmatch(frame["path"])]
+    in_cells = [position for position, frame in enumerate(found) if is_cell_file(frame["path"])]
     if not in_cells:
-        return Stack(frames=tuple(_frame_text(frame, "", 0) for frame in found[:_FRAMES]))
+        return Stack(frames=tuple(_frame_text(frame, "", cells) for frame in found[:_FRAMES]))
     outermost = found[in_cells[-1]]
-    frames = [_frame_text(frame, outermost["path"], cell_number) for frame in found[: in_cells[-1] + 1]]
+    frames = [_frame_text(frame, outermost["path"], cells) for frame in found[: in_cells[-1] + 1]]
     if len(frames) > _FRAMES:
         frames = [*frames[: _FRAMES // 2], f"... {len(frames) - _FRAMES} more ...", *frames[-_FRAMES // 2 :]]
     line = int(outermost["line"]) if outermost["name"] == "<module>" else None
     return Stack(frames=tuple(frames), cell_line=line)
 
 
-def parse_crash(text: str) -> int | None:
+def parse_crash(text: str, cells: CellFiles) -> Stack:
     """
-    Return the line of the running cell in the crash dump that faulthandler wrote last, or ``None``.
+    Parse the crash dump that faulthandler wrote last; empty where there is none.
 
     Args:
         text: what the kernel wrote to stderr while the cell ran.
+        cells: the lecture's cells with the one that was running.
     """
     faults = list(_FAULT.finditer(text))
     if not faults:
-        return None
+        return Stack()
     dump = text[faults[-1].end() :]
     # The thread that crashed comes first or last, depending on Python's version.
     current = dump.find("Current thread ")
     frames = dump[max(0, current) :].partition("\n\n")[0]
-    return parse_stack(frames, 0).cell_line
+    return parse_stack(frames, cells)
 
 
-def _frame_text(frame: re.Match[str], running: str, cell_number: int) -> str:
+def _frame_text(frame: re.Match[str], running: str, cells: CellFiles) -> str:
     path, line, name = frame["path"], frame["line"], _printable(frame["name"])
-    if _CELL.fullmatch(path):
-        cell = f"code cell {cell_number}" if path == running else "another code cell"
-        return f"{cell} line {line}" + (f" in {name}" if name != "<module>" else "")
+    if is_cell_file(path):
+        place = cells.place(path, int(line), is_running=path == running)
+        return place + (f", in {name}" if name != "<module>" else "")
     # Inside site-packages the rest of the path identifies the module; elsewhere a path only describes this machine.
     inside = _PACKAGES.sub("", path)
     shown = inside.replace("\\", "/") if inside != path else re.split(r"[/\\]", path)[-1]

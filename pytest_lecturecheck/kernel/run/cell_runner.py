@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import Reply, Request
 from pytest_lecturecheck.kernel.messages.stack import parse_crash
 from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock
@@ -118,8 +119,10 @@ class CellRunner:
         if session.has_ended:
             cell_devices = self._parts.devices.note_crash(cell.number, session.crash_record(), session.request_count)
             result = self._result(cell, CellStatus.DIED, measured, cell_devices)
-            line = parse_crash(session.kernel.provisioner.stderr_since_mark)
-            evidence = replace(self._evidence(cell, measured, cell_devices), line=cell.file_line(line))
+            stack = parse_crash(session.kernel.provisioner.stderr_since_mark, CellFiles(cell, self._cells))
+            evidence = self._evidence(cell, measured, cell_devices)
+            ended = replace(evidence.exit, crash_stack=stack.frames)
+            evidence = replace(evidence, line=cell.file_line(stack.cell_line), exit=ended)
             return CellEnd(result=result, outcome=Outcome.DIED, evidence=evidence)
         is_total = total_left < clock.cell_limit_seconds
         seconds = clock.total_limit_seconds if is_total else clock.cell_limit_seconds
@@ -149,7 +152,7 @@ class CellRunner:
         session, devices = self._session, self._parts.devices
         crash_record = session.crash_record()
         cell_devices = devices.interpret_crash(crash_record, session.request_count)
-        stack = await session.stack(cell.number)
+        stack = await session.stack(CellFiles(cell, self._cells))
         children = self._children()
         # A cell that does not stop in time is killed with the teardown.
         await interrupt(session.kernel)

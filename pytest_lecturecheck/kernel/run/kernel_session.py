@@ -14,6 +14,7 @@ import zmq
 
 from pytest_lecturecheck.kernel.agent import core as agent
 from pytest_lecturecheck.kernel.agent import device_agent, import_watch, line_numbers, software_report
+from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
 from pytest_lecturecheck.kernel.messages.stack import Stack, StackOffer, ask_stack, parse_stack
@@ -156,12 +157,12 @@ class KernelSession:
         """Read the agent's last saved state; works while the kernel runs and after its end."""
         return read_crash_record(self._folder / agent.CRASH_RECORD_FILE)
 
-    async def stack(self, cell_number: int) -> Stack:
+    async def stack(self, cells: CellFiles) -> Stack:
         """Return the Python stack of a running kernel; empty if it cannot be read."""
         if self._stack_offer is None or self.stack_taken or self.has_ended:
             return Stack()
         text = await ask_stack(self.kernel.pid, self._stack_offer, self._folder / agent.STACK_FILE)
-        return parse_stack(text, cell_number)
+        return parse_stack(text, cells)
 
     @property
     def _folder(self) -> Path:

@@ -4,19 +4,23 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_lecturecheck.kernel.messages.cell_files import CellFiles, murmur2
 from pytest_lecturecheck.kernel.messages.stack import (
     Stack,
     StackOffer,
     _read_answer,
     ask_stack,
     clean_offer,
+    parse_crash,
     parse_stack,
 )
+from pytest_lecturecheck.model.lecture import Cell
 
 HOME = "/home/ann/.venv/lib/python3.11"
 CELL = "/tmp/ipykernel_4711/1234567890.py"
@@ -24,6 +28,11 @@ KERNEL_FRAMES = (
     f'  File "{HOME}/site-packages/IPython/core/interactiveshell.py", line 3747 in run_code\n'
     '  File "<frozen runpy>", line 88 in _run_code\n'
 )
+
+
+RUNNING = Cell(index=3, number=2, source="a\nb\nc\nd\ne\nf\nstep()", line=41)
+STEP = Cell(index=1, number=1, source="def step():\n    time.sleep(60)\n", line=11)
+CELLS = CellFiles(RUNNING, [STEP, RUNNING])
 
 
 def dump(*frames):
@@ -39,13 +48,13 @@ def test_a_cell_that_compiles():
         (CELL, 3, "step"),
         (CELL, 7, "<module>"),
     )
-    assert parse_stack(text, 2) == Stack(
+    assert parse_stack(text, CELLS) == Stack(
         frames=(
             "jax/_src/compiler.py:353 in backend_compile_and_load",
             "threading.py:12 in run",
             "model.py:9 in fit",
-            "code cell 2 line 3 in step",
-            "code cell 2 line 7",
+            "code cell 2, line 43, in step",
+            "code cell 2, line 47",
         ),
         cell_line=7,
     )
@@ -53,35 +62,59 @@ def test_a_cell_that_compiles():
 
 def test_a_function_of_another_cell():
     text = dump(("/tmp/ipykernel_4711/99.py", 3, "step"), (CELL, 7, "<module>"))
-    assert parse_stack(text, 2).frames == ("another code cell line 3 in step", "code cell 2 line 7")
+    assert parse_stack(text, CELLS).frames == ("another code cell, line 3 of the cell, in step", "code cell 2, line 47")
+
+
+@pytest.mark.parametrize("source", ["", "x", "ab", "abc", STEP.source, "é = '\u2028'\n", "x = 1\n" * 50])
+def test_cells_have_the_names_that_ipykernel_gives_them(source):
+    from ipykernel.compiler import murmur2_x86  # noqa: PLC0415 - imports IPython
+
+    assert murmur2(source) == murmur2_x86(source, 0xC70F6907)
+
+
+def test_a_function_of_an_earlier_cell_has_its_line_in_the_file():
+    text = dump((f"/tmp/ipykernel_4711/{murmur2(STEP.source)}.py", 2, "step"), (CELL, 7, "<module>"))
+    assert parse_stack(text, CELLS).frames == ("code cell 1, line 12, in step", "code cell 2, line 47")
+
+
+def test_a_cell_without_a_line_in_the_file_counts_its_own_lines():
+    loaded = replace(RUNNING, line=None)
+    assert parse_stack(dump((CELL, 7, "<module>")), CellFiles(loaded)).frames == ("code cell 2, line 7 of the cell",)
+
+
+def test_only_the_last_crash_counts():
+    frames = [f'  File "{CELL}", line {line} in <module>\n' for line in (3, 5)]
+    text = "".join(f"Fatal Python error: Aborted\n\nCurrent thread 0x1:\n{frame}\n" for frame in frames)
+    assert parse_crash(text, CELLS) == Stack(frames=("code cell 2, line 45",), cell_line=5)
+    assert parse_crash(frames[0], CELLS) == Stack()
 
 
 def test_paths_of_windows_tell_nothing_of_the_machine():
     text = dump((r"C:\Users\Ann\Lib\site-packages\numba\core\compiler.py", 4, "run"), (r"C:\Users\Ann\a.py", 5, "f"))
-    assert parse_stack(text, 1).frames[:2] == ("numba/core/compiler.py:4 in run", "a.py:5 in f")
+    assert parse_stack(text, CELLS).frames[:2] == ("numba/core/compiler.py:4 in run", "a.py:5 in f")
 
 
 def test_a_kernel_between_cells_has_only_its_own_frames():
-    assert parse_stack(dump(), 1) == Stack(
+    assert parse_stack(dump(), CELLS) == Stack(
         frames=("IPython/core/interactiveshell.py:3747 in run_code", "<frozen runpy>:88 in _run_code")
     )
-    assert parse_stack("", 1) == Stack()
+    assert parse_stack("", CELLS) == Stack()
 
 
 def test_a_deep_stack_keeps_both_ends():
     text = dump(*((f"{HOME}/deep.py", line, "f") for line in range(1, 100)), (CELL, 7, "<module>"))
-    frames = parse_stack(text, 1).frames
+    frames = parse_stack(text, CELLS).frames
     assert (len(frames), frames[0], frames[30], frames[-1]) == (
         61,
         "deep.py:1 in f",
         "... 40 more ...",
-        "code cell 1 line 7",
+        "code cell 2, line 47",
     )
 
 
 @given(st.text())
 def test_any_text_is_printable(text):
-    stack = parse_stack(f'  File "{text}", line 1 in {text}\n{text}', 1)
+    stack = parse_stack(f'  File "{text}", line 1 in {text}\n{text}', CELLS)
     assert all(frame.isprintable() for frame in stack.frames)
 
 
