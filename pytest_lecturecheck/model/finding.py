@@ -51,8 +51,8 @@ class Finding:
         cell_number: the code cell it belongs to (1-based), or ``None``.
         line: 1-based line in the lecture's file, or ``None``.
         fails_when_strict: whether ``--lecture-strict`` turns it into a failure.
-        may_explain: of an install line, whether it can be the reason why a later cell failed: it failed itself, or
-            changed the version of a package that was already imported.
+        may_explain: whether it can be the reason why a later cell failed: of an install line, that it failed itself or
+            changed the version of a package that was already imported; of files, that another lecture changed them.
     """
 
     kind: FindingKind

@@ -22,6 +22,7 @@ from pytest_lecturecheck.session.gpu_findings import unused_gpu_finding, with_gp
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
+from pytest_lecturecheck.session.shared_files import shared_file_findings
 from pytest_lecturecheck.session.source_extracts import with_source_of
 from pytest_lecturecheck.session.trace_plan import plan_tracing
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
@@ -149,6 +150,8 @@ class LectureRunner:
         if (unused := unused_gpu_finding(run, settings.gpu)) is not None:
             run = replace(run, findings=(*run.findings, unused))
         run = complete_run(run, job.held, context.rootdir)
+        if run.concurrent_lectures and not settings.run_in_temp:
+            run = replace(run, findings=(*run.findings, *shared_file_findings(run, lecture, context.rootdir)))
         context.journal.end(lecture.name, run.outcome.value)
         return run
 

@@ -79,3 +79,24 @@ def test_output_of_several_workers_arrives_whole(own_project, dist):
         assert sum(line.startswith(f"{name}.ipynb: no budget after ") for line in shown) == 1
         assert session.peak(f"{name}.ipynb") > 50 * 2**20
         assert len(session.run(f"{name}.ipynb")["timeline"]) > 1
+
+
+WAITS = (
+    "import os, time\ndef wait(name, there):\n    while os.path.exists(name) is not there:\n        time.sleep(0.02)\n"
+)
+
+
+def test_lectures_that_clash_over_a_file_are_told(own_project):
+    """Each goes on when the other has done its part, so that the order is always the same."""
+    own_project.notebook(
+        "a.ipynb", WAITS, "open('a.on', 'w').close()\nwait('b.on', True)\nopen('x.csv', 'w').write('1')",
+        "wait('x.csv', False)\nopen('x.csv').read()",
+    )  # fmt: skip
+    own_project.notebook(
+        "b.ipynb", WAITS, "open('b.on', 'w').close()\nwait('a.on', True)\nwait('x.csv', True)\nos.remove('x.csv')"
+    )
+    session = own_project.pytest("--lecture-budget", "-n2", "--lecture-timeout=60")
+    assert session.outcomes() == {"failed": 1, "passed": 1}, session.text
+    (told,) = [finding for finding in session.findings("a.ipynb") if "ran in the same folder" in finding]
+    assert "'x.csv' changed while 'b.ipynb' ran in the same folder" in told
+    assert "'b.ipynb' ran in the same folder" in " ".join(session.failure("a.ipynb").split())

@@ -203,7 +203,7 @@ def _may_explain(entry: Entry, item: Finding) -> bool:
     in_time = item.cell_number is None or focus is None or item.cell_number <= focus.number
     if item.kind is FindingKind.INSTALL and not _may_install_explain(entry, item):
         return False
-    return item.kind in _CAUSING and in_time
+    return (item.kind in _CAUSING or item.may_explain) and in_time
 
 
 def _may_install_explain(entry: Entry, item: Finding) -> bool:
