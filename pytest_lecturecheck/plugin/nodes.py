@@ -39,6 +39,7 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that are control characters, invisible, or none at all."""
 
 entry_key = pytest.StashKey[list["Entry"]]()
+_attempts_key = pytest.StashKey[int]()
 """The item's entries, in the order of its runs."""
 
 
@@ -128,8 +129,9 @@ class LectureItem(pytest.Item):
             entries.append(entry)
         # Where another plugin runs the item again, its first properties must not stay beside the last ones.
         self.user_properties[:] = [pair for pair in self.user_properties if not is_own_property(pair[0])]
+        self.stash[_attempts_key] = attempts = self.stash.get(_attempts_key, 0) + 1
         for entry in entries:
-            self.user_properties.extend(junit_properties.properties(entry))
+            self.user_properties.extend(junit_properties.properties(entry, attempts))
         # A failing entry decides about the item; without one the last does.
         decisive = next((entry for entry in entries if entry.verdict.failed), entries[-1])
         if decisive.verdict.failed:

@@ -153,7 +153,7 @@ class ReportedEntries:
             delattr(report, _ENTRIES)
         if not entries:
             return
-        self._context.results.take(entries, instead_of=self._reported.get(key, ()))
+        entries = self._context.results.take(entries, instead_of=self._reported.get(key, ()))
         self._reported[key] = entries
         if is_final:
             self._saver.save(entries)

@@ -46,6 +46,16 @@ class Entry:
         return one_line(f"{self.run.lecture}{variant}{repeat}")
 
     @property
+    def rerun_text(self) -> str:
+        """Return on which run the lecture came to its verdict, and how the earlier ones ended, or an empty string."""
+        ends = self.verdict.earlier_ends
+        if not ends:
+            return ""
+        result = "failed again" if self.verdict.failed else "passed"
+        told = "; ".join(f"{_ordinal(number)} run {end}" for number, end in enumerate(ends, start=1))
+        return one_line(f"{result} on the {_ordinal(len(ends) + 1)} run, which another plugin asked for; {told}")
+
+    @property
     def headline(self) -> str:
         """Return the verdict's headline as one safe line of bounded length."""
         return one_line(self.verdict.headline, _HEADLINE_CHARS) or self.verdict.kind.value
@@ -193,3 +203,8 @@ class Entry:
     def was_run(self) -> bool:
         """Return True if the lecture ran in this session; a remembered failure is reported without a run."""
         return self.verdict.kind is not VerdictKind.FAILED_BEFORE
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

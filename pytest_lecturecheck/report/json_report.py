@@ -56,6 +56,7 @@ def totals(entries: Sequence[Entry]) -> dict[str, Any]:
     return {
         "lectures": len({entry.run.lecture for entry in entries}),
         "runs": len(entries),
+        "run_again": sum(len(entry.verdict.earlier_ends) for entry in entries),
         "failed": sum(entry.verdict.failed for entry in entries),
         "verdicts": dict(sorted(Counter(entry.verdict.kind.value for entry in entries).items())),
         "cells_run": sum(entry.run.cell_run_count for entry in entries),

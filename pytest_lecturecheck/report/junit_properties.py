@@ -15,7 +15,7 @@ _PREFIX: Final = "lecturecheck"
 _OF_KERNELS: Final = (Metric.PEAK_FOOTPRINT, Metric.GPU_USED, Metric.GPU_LIVE, Metric.WALL)
 
 
-def properties(entry: Entry) -> list[tuple[str, str]]:
+def properties(entry: Entry, attempt: int = 1) -> list[tuple[str, str]]:
     """
     Return names and values for one test case; every value is valid XML text, whatever the lecture contains.
 
@@ -24,8 +24,13 @@ def properties(entry: Entry) -> list[tuple[str, str]]:
     ``lecturecheck.kernels`` is the number of kernels of a cohort, ``lecturecheck.start_skew_seconds`` the time between
     the first and the last start, ``lecturecheck.kernel.<number>.outcome`` how a kernel ended, ``.<metric>`` its value.
     ``lecturecheck.figure.<name>`` is a value that the lecture reported, with ``.unit``, ``.at_least`` and ``.limit``.
+
+    Args:
+        entry: the run with its verdict.
+        attempt: how often the item has run; more than 1 if another plugin ran it again (``lecturecheck.attempt``).
     """
-    return [(f"{_PREFIX}.{name}", one_line(value)) for name, value in _pairs(entry)]
+    pairs = [*_pairs(entry), *([("attempt", str(attempt))] if attempt > 1 else [])]
+    return [(f"{_PREFIX}.{name}", one_line(value)) for name, value in pairs]
 
 
 def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:

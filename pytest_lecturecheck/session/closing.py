@@ -41,7 +41,6 @@ class Closing:
         platform: platform label.
         budget_file: the platform's budget file.
         entries: the session's entries; read when something is written or rendered.
-        superseded: entries of runs that another plugin repeated.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class Closing:
         budget_file: Path,
         *,
         entries: Sequence[Entry],
-        superseded: Sequence[Entry],
     ) -> None:
         """Write nothing yet."""
         self._rootdir = rootdir
@@ -60,7 +58,6 @@ class Closing:
         self._platform = platform
         self._budget_file = budget_file
         self._entries = entries
-        self._superseded = superseded
         self._written: list[str] = []
         self._changes: Sequence[Change] = ()
 
@@ -161,7 +158,6 @@ class Closing:
             colour=colour,
             verbosity=verbosity,
             encoding=encoding,
-            superseded=self._superseded,
         )
         if self._settings.mode is Mode.RECORD:
             from pytest_lecturecheck.report.terminal.budget_diff import render_changes, render_unrecorded  # noqa: PLC0415 - only to record

@@ -113,19 +113,25 @@ class Results:
             entries.append(Entry(run=kept.run, verdict=kept.verdict, budget=budget, seconds=kept.seconds))
         return entries
 
-    def take(self, entries: Iterable[Entry], *, instead_of: Sequence[Entry] = ()) -> None:
+    def take(self, entries: Sequence[Entry], *, instead_of: Sequence[Entry] = ()) -> Sequence[Entry]:
         """
         Keep entries for the summary and the reports.
 
         Args:
             entries: the entries of one item.
             instead_of: entries of an earlier run of the same item, which these supersede.
+
+        Returns:
+            The entries as they are kept: the first one says how the earlier runs ended.
         """
         superseded = {id(entry) for entry in instead_of}
+        if entries and instead_of:
+            entries = [_after(instead_of, entries[0]), *entries[1:]]
         # In place: what writes the end of the session holds this list.
         self.entries[:] = [entry for entry in self.entries if id(entry) not in superseded]
         self.superseded.extend(instead_of)
         self.entries.extend(entries)
+        return entries
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -175,11 +181,13 @@ class Results:
             from pytest_lecturecheck.session.closing import Closing  # noqa: PLC0415 - see above
 
             self._closing = Closing(
-                self._rootdir,
-                self._settings,
-                self.platform,
-                self.budget_file,
-                entries=self.entries,
-                superseded=self.superseded,
+                self._rootdir, self._settings, self.platform, self.budget_file, entries=self.entries
             )
         return self._closing
+
+
+def _after(earlier: Sequence[Entry], entry: Entry) -> Entry:
+    """Return the entry with the ends of the runs that it replaces."""
+    last = next((item for item in earlier if item.verdict.failed), earlier[-1])
+    ends = (*earlier[0].verdict.earlier_ends, f"{last.verdict.kind.value}: {last.headline}")
+    return replace(entry, verdict=replace(entry.verdict, earlier_ends=ends))

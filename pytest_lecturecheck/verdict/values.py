@@ -159,6 +159,7 @@ class Verdict:
             belongs to no cell, the lines of the file around it; for a failed run, the evidence has the source.
         source_line_count: number of lines of that cell.
         source_first_line: 1-based line of the file where an extract that belongs to no cell begins, or ``None``.
+        earlier_ends: how the runs ended that this one replaces, because another plugin ran the lecture again.
     """
 
     kind: VerdictKind
@@ -171,6 +172,7 @@ class Verdict:
     source_extract: str = ""
     source_line_count: int = 0
     source_first_line: int | None = None
+    earlier_ends: tuple[str, ...] = ()
 
     @property
     def compared(self) -> tuple[Comparison | ReportedValueComparison, ...]:

@@ -126,7 +126,7 @@ def detail_of(entry: Entry) -> Detail:
         reported=tuple(one_line(value.text) for value in run.reported_values.values()),
         devices=tuple(device_lines(run)),
         findings=tuple((str(item.kind), one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
-        notes=_texts(entry.verdict.notes),
+        notes=_texts((*((entry.rerun_text,) if entry.rerun_text else ()), *entry.verdict.notes)),
         changes=tuple(changes_since_recording(entry)),
         facts=tuple(_facts(entry)),
     )

@@ -31,6 +31,7 @@ def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
     """Return the remarks that are not failures by heading, with equal remarks joined and no empty headings."""
     titled = (
         ("Verdicts", _joined(entries, _verdicts)),
+        ("Run again", _group((item.rerun_text, item.name) for item in entries if item.rerun_text)),
         ("Notes", _joined(entries, _notes)),
         ("Findings", _joined(entries, _findings)),
         ("GPUs", _group((line, entry.name) for entry in entries for line in device_lines(entry.run))),

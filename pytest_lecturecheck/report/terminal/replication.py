@@ -93,23 +93,30 @@ def _declared_text(entries: Sequence[Entry]) -> str:
     return "declared " + " and ".join(limits.values()) if limits else ""
 
 
-def subjects_text(entries: Sequence[Entry], noun: str = "lecture") -> str:
-    """Return the number of lectures, cohorts and, if there are more, runs (``3 lectures and 1 cohort``)."""
+def subjects_text(entries: Sequence[Entry], noun: str = "lecture", *, repeated: int = 0) -> str:
+    """
+    Return the number of lectures, cohorts and, if there are more, runs (``3 lectures and 1 cohort``).
+
+    Args:
+        entries: the entries to count.
+        noun: what a lecture is called.
+        repeated: further runs, which other entries replace.
+    """
     lectures = {entry.run.lecture for entry in entries if not is_cohort(entry.run)}
     cohorts = {(entry.run.lecture, entry.run.variant) for entry in entries if is_cohort(entry.run)}
     counts = [(len(lectures), noun), (len(cohorts), "cohort")]
     text = " and ".join(f"{count} {word}{plural(count)}" for count, word in counts if count)
-    return f"{text} in {len(entries)} runs" if len(entries) > len(lectures) + len(cohorts) else text
+    runs = len(entries) + repeated
+    return f"{text} in {runs} runs" if runs > len(lectures) + len(cohorts) else text
 
 
-def count_text(entries: Sequence[Entry], superseded: Sequence[Entry] = ()) -> str:
-    """
-    Return one line with the number of lectures, their verdicts (failing first), highest peak and total time.
+def repeated_count(entries: Sequence[Entry]) -> int:
+    """Return the number of runs that another plugin repeated, and that other entries replace."""
+    return sum(len(entry.verdict.earlier_ends) for entry in entries)
 
-    Args:
-        entries: the session's entries.
-        superseded: entries of runs that another plugin repeated.
-    """
+
+def count_text(entries: Sequence[Entry]) -> str:
+    """Return one line with the number of lectures, their verdicts (failing first), highest peak and total time."""
     counts: dict[tuple[bool, VerdictKind], int] = {}
     for entry in sorted(entries, key=lambda item: not item.verdict.failed):
         key = (entry.verdict.failed, entry.verdict.kind)
@@ -118,8 +125,9 @@ def count_text(entries: Sequence[Entry], superseded: Sequence[Entry] = ()) -> st
     made = [entry for entry in entries if entry.was_run]
     cell_count = sum(entry.run.cell_run_count for entry in made)
     peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
-    parts = [f"{subjects_text((*entries, *superseded))}: {verdicts}"]
-    parts += [f"{len(superseded)} run again"] if superseded else []
+    repeated = repeated_count(entries)
+    parts = [f"{subjects_text(entries, repeated=repeated)}: {verdicts}"]
+    parts += [f"{repeated} run again"] if repeated else []
     parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
         parts.append(f"highest peak {format_size(max(peaks))}")

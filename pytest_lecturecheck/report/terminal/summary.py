@@ -36,7 +36,7 @@ _INDENT: Final = "  "
 _ALL_CELLS: Final = 2
 
 
-def render_summary(  # noqa: PLR0913 - all but the entries by keyword
+def render_summary(
     entries: Sequence[Entry],
     *,
     width: int,
@@ -44,7 +44,6 @@ def render_summary(  # noqa: PLR0913 - all but the entries by keyword
     replication: bool = False,
     verbosity: int = 0,
     encoding: str | None = "utf-8",
-    superseded: Sequence[Entry] = (),
 ) -> list[str]:
     """
     Render the summary; failing lectures come last, where a log is read first.
@@ -56,7 +55,6 @@ def render_summary(  # noqa: PLR0913 - all but the entries by keyword
         replication: print the line for a replication report even if nothing was compared with a declared limit.
         verbosity: from 1 on, memory over time is drawn; from 2 on, every cell of every lecture is listed.
         encoding: the terminal's encoding.
-        superseded: entries of runs that another plugin repeated; they count, and decide nothing.
     """
     if not entries:
         return []
@@ -72,7 +70,6 @@ def render_summary(  # noqa: PLR0913 - all but the entries by keyword
         lines += render_all_cells(ordered, width=width, paint=paint)
     for title, groups in remark_groups(ordered):
         lines += render_remarks(title, groups, width=width, paint=paint)
-    lines += _superseded_lines(superseded, width)
     lines += render_concurrency(entries, width=width, paint=paint)
     package = package_comparisons(entries)
     if package:
@@ -85,7 +82,7 @@ def render_summary(  # noqa: PLR0913 - all but the entries by keyword
         lines += ["", paint(Tone.TITLE, "For a replication report"), replication_line(entries)]
     has_failed = any(entry.verdict.failed for entry in entries) or any(item.kind.exceeds_limit for item in package)
     tone = Tone.BAD if has_failed else Tone.GOOD
-    return [*lines, "", *(paint(tone, row) for row in wrap(count_text(entries, superseded), width))]
+    return [*lines, "", *(paint(tone, row) for row in wrap(count_text(entries), width))]
 
 
 def _package_lines(items: Sequence[PackageComparison], width: int, paint: Paint) -> list[str]:
@@ -94,14 +91,6 @@ def _package_lines(items: Sequence[PackageComparison], width: int, paint: Paint)
         for item in items
         for row in wrap(f"{item.kind.value}: {one_line(item.message)}", width, first=_INDENT, rest=_INDENT * 2)
     ]
-
-
-def _superseded_lines(superseded: Sequence[Entry], width: int) -> list[str]:
-    """Return the lectures that needed another run, and how the earlier one ended."""
-    lines = []
-    for entry in superseded:
-        lines += wrap(f"{entry.name} was run again by another plugin: {entry.headline}", width)
-    return ["", *lines] if lines else []
 
 
 def _table(entries: Sequence[Entry], width: int, paint: Paint) -> list[str]:
