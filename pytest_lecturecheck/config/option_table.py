@@ -67,6 +67,15 @@ OPTIONS: Final = (
         in_file=False,
     ),
     Option(
+        name="changed",
+        group="run",
+        help="run only lectures whose code, local files, settings, budget or environment differ from a commit of git",
+        reader="config.option_values.read_text",
+        field="session.changed",
+        metavar="REF",
+        in_file=False,
+    ),
+    Option(
         name="override",
         group="run",
         help="for debugging: set KEY for all lectures, even those that set it themselves; repeatable",

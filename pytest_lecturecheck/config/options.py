@@ -64,6 +64,7 @@ class SessionSettings:
         file: the layer of the settings file.
         file_name: name of the settings file, or an empty string.
         remember_failures: whether failures are remembered; ``None`` lets the session decide.
+        changed: the commit from which a lecture has to differ to be run, or ``None``.
         rerun_failed: run lectures again whose failure is remembered.
         environment: variables for kernels.
         trace: cells to trace, or ``None``.
@@ -96,6 +97,7 @@ class SessionSettings:
     github: bool
     takes_leases: bool
     platform: str | None = None
+    changed: str | None = None
     override: RunSettings = field(default_factory=RunSettings)
     file_name: str = ""
     remember_failures: bool | None = None

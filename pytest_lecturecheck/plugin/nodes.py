@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -110,9 +110,14 @@ class LectureItem(pytest.Item):
             if reason and len(self.prepared) > 1:
                 reason = f"{name}: {reason}"
             if reason:
-                first = self.prepared[self.lecture_name].lecture
-                self.stash[entry_key] = [self._marked(lectures.skip(first, reason))]
-                pytest.skip(reason)
+                self._skip(reason)
+        if reason := lectures.why_left_out(self.prepared, self.variant):
+            self._skip(reason)
+
+    def _skip(self, reason: str) -> NoReturn:
+        lectures = session_of(self).lectures
+        self.stash[entry_key] = [self._marked(lectures.skip(self.prepared[self.lecture_name].lecture, reason))]
+        pytest.skip(reason)
 
     def _marked(self, entry: Entry) -> Entry:
         return replace(entry, run=replace(entry.run, variant=self.variant))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -88,6 +89,17 @@ def choose_role(config: pytest.Config, journal: JournalWriter, notices: Notices,
     return ControllerRole(config, journal, notices, guard)
 
 
+def _check_commit(rootdir: Path, ref: str) -> None:
+    """Refuse a commit that git does not know, before anything has run for hours."""
+    from pytest_lecturecheck.repository.git import GitError, find_commit  # noqa: PLC0415 - only with --lecture-changed
+
+    try:
+        find_commit(rootdir, ref)
+    except GitError as exc:
+        msg = f"--lecture-changed: {exc}"
+        raise SettingsError(msg) from exc
+
+
 class WorkerRole:
     """A worker: it sends entries and progress, and writes nothing but its journal."""
 
@@ -154,6 +166,8 @@ class ControllerRole:
         if settings.budget_folder.exists() and not settings.budget_folder.is_dir():
             msg = f"the budget folder {settings.budget_folder} is a file; expected a folder"
             raise SettingsError(msg)
+        if settings.changed is not None:
+            _check_commit(self._config.rootpath, settings.changed)
         outputs = [("report", path) for path in settings.reports]
         if settings.mode is Mode.RECORD:
             outputs.append(("budget file", results.budget_file))

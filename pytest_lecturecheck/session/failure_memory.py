@@ -151,6 +151,10 @@ class FailureMemory:
             run=found.stored.run, verdict=repeat_verdict(found.stored.verdict, found.stored.run.launch.started)
         )
 
+    def has_failed(self, subject: Subject) -> bool:
+        """Return True if the last run of a lecture is remembered as a failure, whatever has changed since."""
+        return subject in self._recalled
+
     def note(self, entries: Sequence[Entry], key: str) -> None:
         """
         Remember or clear the result of a lecture's runs, on disk at once: the session may be killed at any moment.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.lecture import Lecture
@@ -21,6 +22,9 @@ from pytest_lecturecheck.session.lecture_runner import LectureRunner
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.unrun_entries import skipped_entry, unreadable_entry
 from pytest_lecturecheck.session.workbench import Workbench
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.session.changed_lectures import ChangedLectures
 
 
 class LectureService:
@@ -37,6 +41,7 @@ class LectureService:
         self._workbench: Workbench | None = None
         self._states = FailureStates(context)
         self._reader = LectureReader(context)
+        self._changed: ChangedLectures | None = None
         self._lectures = LectureRunner(context, self._states, self._open_workbench)
         self._cohorts = CohortRunner(context, self._states, self._open_workbench)
 
@@ -55,6 +60,20 @@ class LectureService:
     def why_not_run(self, prepared: PreparedLecture) -> str:
         """Return the reason why a lecture is not run, or an empty string."""
         return self._reader.why_not_run(prepared)
+
+    def why_left_out(self, prepared: Mapping[str, PreparedLecture], variant: str) -> str:
+        """Return the reason why ``--lecture-changed`` leaves lectures out, or an empty string."""
+        context = self._context
+        if context.settings.changed is None:
+            return ""
+        if any(context.memory.has_failed((name, variant, context.results.platform)) for name in prepared):
+            # What failed is no less broken for being unchanged.
+            return ""
+        if self._changed is None:
+            from pytest_lecturecheck.session.changed_lectures import ChangedLectures  # noqa: PLC0415 - on demand only
+
+            self._changed = ChangedLectures(context.rootdir, context.settings, context.results)
+        return self._changed.why_left_out(prepared.values(), variant)
 
     def unreadable(self, name: str, reason: str) -> Entry:
         """Return the entry of a file that could not be read as a lecture."""
