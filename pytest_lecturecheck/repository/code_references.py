@@ -22,7 +22,9 @@ _WORD: Final = re.compile(r"[^\s'\"|;&<>()=,]+")
 _PYTHON_MAGICS: Final = frozenset(
     {"%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%mprun", "%%python", "%%px"}
 )
-_PAGE_MAGICS: Final = frozenset({"%%html", "%%HTML", "%%javascript", "%%js", "%%latex", "%%markdown", "%%svg", "%%SVG"})
+_PAGE_MAGICS: Final = frozenset(
+    {"%%html", "%%HTML", "%%javascript", "%%js", "%%latex", "%%markdown", "%%svg", "%%SVG", "%%file", "%%writefile"}
+)
 _QUIET_MAGICS: Final = frozenset(
     {
         "autoreload", "colors", "conda", "config", "dirs", "env", "lsmagic", "mamba", "matplotlib", "memit", "mprun",
@@ -40,7 +42,7 @@ _QUIET_PROGRAMS: Final = frozenset(
 """Programs that run no file of the repository."""
 _READERS: Final = frozenset(
     {
-        "Dataset", "File", "Path", "PurePath", "ZipFile", "chdir", "connect", "copy", "copyfile", "fromfile",
+        "Dataset", "File", "Path", "PurePath", "ZipFile", "chdir", "connect", "copyfile", "fromfile",
         "genfromtxt", "glob", "iglob", "imread", "iterdir", "listdir", "load", "load_dataset", "loadmat", "loadtxt",
         "memmap", "open", "rglob", "safe_load", "scandir", "walk",
     }
@@ -103,8 +105,8 @@ def find_quoted(cells: Iterable[str]) -> References:
 
 
 def is_pattern(name: str) -> bool:
-    """Return True if a name is a pattern of :mod:`glob` that could match some files, and not all."""
-    return any(char in name for char in "*?[") and any(char.isalnum() for char in name)
+    """Return True if a name is a pattern of :mod:`glob` that could match some files, and is not mathematics."""
+    return any(char in name for char in "*?[") and any(char in name for char in "./") and any(map(str.isalnum, name))
 
 
 def _may_name_file(name: str) -> bool:

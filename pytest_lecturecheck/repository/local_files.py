@@ -18,7 +18,13 @@ _MODULE_ENDINGS: Final = frozenset({".py", ".pyi", ".pyx", ".pyd", ".so", ".c", 
 _PAGES: Final = frozenset(
     {".md", ".ipynb", ".rst", ".rmd", ".qmd", ".bib", ".css", ".scss", ".html", ".js", ".tex", ".cff", ".lock"}
 )
-_NO_CONTENT: Final = frozenset({"license", "authors", "codeowners", ".gitignore", ".gitattributes", ".editorconfig"})
+_NO_CONTENT: Final = frozenset(
+    {
+        "_config.yml", "_toc.yml", "_quarto.yml", "authors", "codeowners", "conf.py", "lecturecheck.toml", "license",
+        "myst.yml", "pyproject.toml", ".gitattributes", ".gitignore", ".editorconfig",
+    }
+)  # fmt: skip
+"""Files that are compared by their content, or that nobody reads as data."""
 _MOST_SOURCE_BYTES: Final = 4_000_000
 _MOST_MODULES: Final = 500
 
@@ -145,7 +151,8 @@ class _Search:
 def _may_matter(relative: str) -> bool:
     """Return True if a lecture that reads unknown files may read this one: pages and their styles are no data."""
     path = PurePosixPath(relative)
-    return path.suffix.lower() not in _PAGES and path.stem.lower() not in _NO_CONTENT and path.parts[0] != ".github"
+    is_known = {path.name.lower(), path.stem.lower()} & _NO_CONTENT or path.parts[0] in {".github", "lecture-budgets"}
+    return path.suffix.lower() not in _PAGES and not is_known
 
 
 def _matches(relative: str, pattern: str) -> bool:
