@@ -11,8 +11,8 @@ text and compiled only when a lecture imports one of :data:`DEVICE_MODULES`.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import gc
 import linecache
 import os
 import signal
@@ -84,6 +84,7 @@ class Agent:
         self.exit_line: int | None = None
         self.request_count = 0
         self.pending_software = False
+        self.old_collections = [stats["collections"] for stats in gc.get_stats()[1:]]
         # As they were before the lecture could set them.
         self.variables = {name: os.environ[name] for name in MEMORY_VARIABLES if name in os.environ}
 
@@ -361,11 +362,9 @@ class Agent:
         """Add the software of this kernel to the payload of this request."""
         self.pending_software = True
 
-    @staticmethod
-    def leave() -> None:
-        """Run the exit handlers and end the process without ipykernel's own shutdown, which sometimes hangs."""
-        atexit._run_exitfuncs()  # noqa: SLF001 - only the exit handlers, not the rest of finalisation
-        os._exit(0)
+    def leave(self) -> None:
+        """Run the exit handlers and end the process."""
+        self._load("kernel_exit")["leave"](self.old_collections)
 
 
 def installed_versions() -> dict[str, tuple[str, str]]:

@@ -43,17 +43,25 @@ Variables that differ between kernels, with the bytes that the server's environm
 A forked process keeps the environment block of the program that was executed, and ``/proc/PID/environ`` shows that
 block. A kernel writes its own values over the reserved bytes, so that others can read whose process it is.
 """
-KERNEL_MODULES = ("ipykernel.debugger", "IPython.core.completerlib", "IPython.extensions.storemagic", "sqlite3")
+KERNEL_MODULES = (
+    *("ipykernel.debugger", "IPython.core.completerlib", "IPython.core.debugger", "IPython.core.oinspect"),
+    *("IPython.extensions.storemagic", "IPython.utils.wildcard", "faulthandler", "pdb", "sqlite3"),
+    "tornado.platform.asyncio",
+)
 """
 What ipykernel loads while a kernel starts, and not when it is imported.
 
 Nothing else may be loaded here: a lecture that forgot an import would pass, and memory would be charged to nobody.
 """
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+READ_PAGES, WRITE_PAGES = 22, 23
+"""``MADV_POPULATE_READ`` and ``MADV_POPULATE_WRITE`` of madvise(2), Linux 5.14."""
 _ENV_START_FIELD = 48
 """``env_start`` of ``/proc/self/stat``, counted from the process's state, which is 1; see proc(5)."""
 _END_SECONDS = 30.0
 _ROUND_SECONDS = 0.002
+_REST_SECONDS = 0.5
+"""A supervisor ends within milliseconds once nothing of its tree is left."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -76,15 +84,17 @@ def main() -> None:
         # A fork would leave the other threads' locks taken for ever; the session starts kernels in another way.
         sys.exit("a module of ipykernel started a thread")
     gc.collect()
+    # Twice, because the first list takes pages, too.
+    pages = resident_pages()
+    pages = resident_pages()
     # Objects that are never looked at by the collector again keep the pages that they share with the server.
     gc.freeze()
-    # Supervisors are not waited for: they report to the session.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # What ipykernel sets while it is imported (PYDEVD_USE_FRAME_EVAL) belongs to the environment of every kernel.
     added = {name: value for name, value in os.environ.items() if given.get(name) != value}
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         is_kernel = serve(requests, added)
     if is_kernel:
+        take_pages(pages)
         # On the server's own stack, so that the interpreter ends as that of any kernel does, exit handlers included.
         # ipykernel has read the variable of this name when it was imported, which was before the supervisor existed.
         kernelapp.launch_new_instance(parent_handle=int(os.environ["JPY_PARENT_PID"]))
@@ -98,15 +108,20 @@ def serve(requests: socket.socket, added: dict[str, str]) -> bool:
         requests: the socket to the session.
         added: variables that forked kernels have beside those of their request.
     """
+    ends = _ChildEnds()
     while True:
+        while requests not in ends.wait_with(requests, None):
+            ends.reap()
         try:
             data, descriptors, _, _ = socket.recv_fds(requests, MESSAGE_BYTES, MOST_DESCRIPTORS)
         except OSError:
-            return False
+            data = b""
         if not data:
+            ends.reap_rest(requests)
             return False
         if os.fork() == 0:
             requests.close()
+            ends.close()
             request = json.loads(data)
             if request["is_forked"]:
                 request["env"] |= added
@@ -115,36 +130,85 @@ def serve(requests: socket.socket, added: dict[str, str]) -> bool:
             os.close(descriptor)
 
 
+class _ChildEnds:
+    """
+    Waits for the ends of children, supervisors and what killed ones have left.
+
+    They report to the session, but only who waits for a child is charged with its CPU time, and so is who waits for
+    this process in the end.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+    def close(self) -> None:
+        """Undo everything, in a child."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def wait_with(self, requests: socket.socket, seconds: float | None) -> list[Any]:
+        """Wait for an end or a request, whichever comes first; return what is ready."""
+        watched: list[Any] = [requests, self._reader]
+        ready, _, _ = select.select(watched, [], [], seconds)
+        if self._reader in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._reader, 4096)
+        return ready
+
+    @staticmethod
+    def reap() -> bool:
+        """Wait for all children that have ended; return False if there is none left."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            return True
+        return False
+
+    def reap_rest(self, requests: socket.socket) -> None:
+        """Wait for the supervisors that are about to end with the session."""
+        deadline = time.monotonic() + _REST_SECONDS
+        while self.reap() and (left := deadline - time.monotonic()) > 0:
+            select.select([self._reader], [], [], left)
+            self.wait_with(requests, 0)
+
+
 def supervise(request: dict[str, Any], descriptors: list[int]) -> Literal[True]:
     """
     Start the kernel of a request and stay with it; return in the forked kernel only.
 
     Args:
         request: ``argv``, ``cwd`` and ``env`` of the kernel; ``is_forked`` says that the kernel is ipykernel in this
-            interpreter, so that it need not be executed.
+            interpreter, so that it need not be executed; ``group_file`` is written to by the kernel to join its memory
+            group, or is empty.
         descriptors: the control socket, the kernel's output, and descriptors that the kernel keeps.
     """
     control, output, kept = socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2:]
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    supervisor = os.getpid()
+    start = _Start(request, output, kept)
     try:
         # Here, where a folder that is not there can still be reported.
         os.chdir(request["cwd"])
-        kernel = os.fork() if request["is_forked"] else _execute(request, output, kept, supervisor)
+        kernel = os.fork() if request["is_forked"] else _execute(start)
     except OSError as exc:
         _refuse(control, exc)
     if kernel == 0:
         # Its number will belong to another file, which must not be closed with this object.
         control.detach()
-        become_kernel(request, output, kept, supervisor)
+        become_kernel(start)
         return True
     os.chdir("/")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # The kernel has a session of its own; whatever is sent to this process is not for it.
         signal.signal(number, signal.SIG_IGN)
     os.close(output)
-    return _watch(control, kernel)
+    return _watch(control, {"supervisor": os.getpid(), "kernel": kernel, "has_joined": start.has_joined()})
 
 
 def _refuse(control: socket.socket, exc: OSError) -> NoReturn:
@@ -153,55 +217,116 @@ def _refuse(control: socket.socket, exc: OSError) -> NoReturn:
     os._exit(0)
 
 
-def _execute(request: dict[str, Any], output: int, kept: list[int], supervisor: int) -> int:
-    environment = {**request["env"], "JPY_PARENT_PID": str(supervisor)}
+class _Start:
+    """One start of a kernel, as the supervisor and the kernel's new process see it."""
+
+    def __init__(self, request: dict[str, Any], output: int, kept: list[int]) -> None:
+        self.request, self.output, self.kept = request, output, kept
+        self.supervisor = os.getpid()
+        self.environment = {**request["env"], "JPY_PARENT_PID": str(self.supervisor)}
+        self._reader, self._writer = os.pipe()
+
+    def leave_parent(self) -> None:
+        """
+        Join the memory group, and be killed when the supervisor is, so that no kernel runs on unsupervised.
+
+        A process that joins by itself, before it has a second thread, is charged for all of its memory. In version 1 of
+        the interface it does so without the wait for a grace period of RCU that moving another process takes.
+        """
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != self.supervisor:
+            os._exit(1)
+        with contextlib.suppress(OSError):
+            if self.request["group_file"]:
+                descriptor = os.open(self.request["group_file"], os.O_WRONLY)
+                try:
+                    os.write(descriptor, b"0")
+                finally:
+                    os.close(descriptor)
+                os.write(self._writer, b"1")
+
+    def has_joined(self) -> bool:
+        """Wait, in the supervisor, until the kernel has tried to join its group; return whether it has."""
+        os.close(self._writer)
+        with open(self._reader, "rb") as file:  # noqa: PTH123 - a descriptor
+            return bool(self.request["group_file"]) and file.read(1) == b"1"
+
+
+def _execute(start: _Start) -> int:
+    request = start.request
     # The process is known by its number alone: this object must not wait for it.
     process = subprocess.Popen(  # noqa: S603 - the command of an installed kernelspec
         request["argv"],
-        env=environment,
+        env=start.environment,
         stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=kept,
+        stdout=start.output,
+        stderr=start.output,
+        pass_fds=start.kept,
         start_new_session=True,
-        preexec_fn=lambda: _die_with(supervisor),  # noqa: PLW1509 - there is one thread
+        preexec_fn=start.leave_parent,  # noqa: PLW1509 - there is one thread
     )
     process.returncode = 0
     return process.pid
 
 
-def _die_with(supervisor: int) -> None:
-    """Have the kernel killed when its supervisor is, so that no kernel runs on unsupervised."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != supervisor:
-        os._exit(1)
-
-
-def become_kernel(request: dict[str, Any], output: int, kept: list[int], supervisor: int) -> None:
+def become_kernel(start: _Start) -> None:
     """Turn this fork of the server into what executing the kernel's command would have made."""
     os.setsid()
-    _die_with(supervisor)
+    start.leave_parent()
     empty = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((empty, 0), (output, 1), (output, 2)):
+    for source, target in ((empty, 0), (start.output, 1), (start.output, 2)):
         os.dup2(source, target)
     # Everything else is closed but for what the kernel keeps.
     # By their list: the limit on descriptors can be a billion, and an old C library would close each of them.
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names only
         descriptor = int(name)
-        if descriptor in kept:
+        if descriptor in start.kept:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - its only parameter
         elif descriptor > 2:  # noqa: PLR2004 - stderr
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-    environment = {**request["env"], "JPY_PARENT_PID": str(supervisor)}
-    for name in os.environ.keys() - environment.keys():
+    for name in os.environ.keys() - start.environment.keys():
         del os.environ[name]
-    os.environ.update(environment)
-    _write_environment_block(environment)
-    argv = request["argv"]
-    sys.argv[:] = [request["program"], *argv[argv.index("-m") + 2 :]]
+    os.environ.update(start.environment)
+    _write_environment_block(start.environment)
+    argv = start.request["argv"]
+    sys.argv[:] = [start.request["program"], *argv[argv.index("-m") + 2 :]]
     sys.orig_argv[:] = argv
     gc.unfreeze()
+
+
+def resident_pages() -> list[tuple[int, int, int]]:
+    """
+    Return the resident pages of this process, as ranges: start, length, and how a child comes to hold them as well.
+
+    A child shares private pages with its parent and has none of the parent's pages of files. Its memory would look
+    lighter than that of a program that was executed. ``/proc/self/pagemap``: Documentation/admin-guide/mm/pagemap.rst.
+    """
+    found: list[tuple[int, int, int]] = []
+    page = os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/maps", "rb") as maps, open("/proc/self/pagemap", "rb", buffering=0) as pagemap:  # noqa: PTH123
+        for line in maps:
+            addresses, mode = line.split()[:2]
+            start, end = (int(address, 16) for address in addresses.split(b"-"))
+            if mode[3:] != b"p" or end >> 63:
+                continue
+            pagemap.seek(start // page * 8)
+            for number, entry in enumerate(memoryview(pagemap.read((end - start) // page * 8)).cast("Q")):
+                advice = 0 if not entry >> 63 else READ_PAGES if entry >> 61 & 1 else WRITE_PAGES
+                address = start + number * page
+                if advice and found and found[-1][2] == advice and found[-1][0] + found[-1][1] == address:
+                    found[-1] = (found[-1][0], found[-1][1] + page, advice)
+                elif advice:
+                    found.append((address, page, advice))
+    return found
+
+
+def take_pages(pages: list[tuple[int, int, int]]) -> None:
+    """Hold the server's pages as if this process had been executed: private ones as copies, those of files mapped."""
+    madvise = _libc.madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for start, length, advice in pages:
+        madvise(start, length, advice)
 
 
 def _write_environment_block(environment: dict[str, str]) -> None:
@@ -223,7 +348,7 @@ def _write_environment_block(environment: dict[str, str]) -> None:
             os.close(memory)
 
 
-def _watch(control: socket.socket, kernel: int) -> NoReturn:
+def _watch(control: socket.socket, answer: dict[str, Any]) -> NoReturn:
     """Report the kernel's end, and end with the last process of its tree or with the session."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -231,10 +356,10 @@ def _watch(control: socket.socket, kernel: int) -> NoReturn:
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     # After the handler stands: an end before it raised no wake-up.
-    _send(control, {"supervisor": os.getpid(), "kernel": kernel})
+    _send(control, answer)
     end: dict[str, Any] | None = None
     while True:
-        reaped, has_children = _reap(kernel)
+        reaped, has_children = _reap(answer["kernel"])
         end = reaped or end
         if end is not None and "has_left" not in end:
             end["has_left"] = has_children

@@ -54,7 +54,13 @@ class LocalLaunch:
 
     @staticmethod
     async def start_supervised(
-        argv: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: int, pass_fds: Sequence[int]
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: str,
+        output: int,
+        pass_fds: Sequence[int],
+        group_file: str,
     ) -> SupervisedProcess | None:
         """
         Start the kernel below a supervisor; return ``None`` if none can be had, and nothing was started.
@@ -65,7 +71,14 @@ class LocalLaunch:
         if not IS_SUPPORTED:
             return None
         try:
-            return await _SERVERS.start(argv, environment=environment, cwd=cwd, output=output, pass_fds=pass_fds)
+            return await _SERVERS.start(
+                argv,
+                environment=environment,
+                cwd=cwd,
+                output=output,
+                pass_fds=pass_fds,
+                group_file=group_file,
+            )
         except ServerLostError:
             return None
 

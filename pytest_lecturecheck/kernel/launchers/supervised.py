@@ -12,6 +12,7 @@ import collections
 import functools
 import importlib.util
 import json
+import mmap
 import os
 import select
 import signal
@@ -50,6 +51,8 @@ class SupervisedProcess:
         returncode: exit status, negative for a signal; ``None`` while the kernel is not known to have ended.
         cpu_seconds: CPU time of the kernel and of its children that it had waited for, once it has ended.
         is_tree_empty: whether nothing was left below the supervisor when the kernel ended.
+        has_joined: whether the kernel has joined the memory group that it was given.
+        is_forked: whether the kernel was forked, and not executed.
         lost_supervisor: whether the supervisor ended before it could report the kernel's end.
         find_strays: returns the processes that killed supervisors have left, which the server has adopted.
     """
@@ -65,6 +68,7 @@ class SupervisedProcess:
         self.cpu_seconds: float | None = None
         self.is_tree_empty = False
         self.lost_supervisor = False
+        self.has_joined = self.is_forked = False
         self._control = control
         self._pidfd: int | None = None
         # The kernel may have ended already; its number then says nothing any more.
@@ -211,8 +215,16 @@ class KernelServers:
         self._broken: set[_Key] = set()
         self._supervisors: set[int] = set()
 
-    async def start(
-        self, argv: Sequence[str], *, environment: Mapping[str, str], cwd: str, output: int, pass_fds: Sequence[int]
+    async def start(  # noqa: PLR0913 - what a process needs; all but the command by keyword
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: str,
+        output: int,
+        pass_fds: Sequence[int],
+        group_file: str = "",
+        may_fork: bool = True,
     ) -> SupervisedProcess:
         """
         Start a kernel below a supervisor of its own.
@@ -223,17 +235,20 @@ class KernelServers:
             cwd: its folder.
             output: descriptor for its stdout and stderr.
             pass_fds: descriptors that it keeps as long as it lives.
+            group_file: file that it writes to in order to join a memory group, or an empty string.
+            may_fork: False to execute it in any case.
 
         Raises:
             ServerLostError: no server could be started or reached; nothing runs.
             OSError: the command cannot be executed.
         """
-        is_forked = is_forkable(argv, environment)
+        is_forked = may_fork and is_forkable(argv, environment)
         request = {
             "argv": list(argv),
             "program": _launcher_file() if is_forked else "",
             "is_forked": is_forked,
             "cwd": cwd,
+            "group_file": group_file,
             "env": dict(environment),
         }
         data = json.dumps(request).encode()
@@ -249,16 +264,18 @@ class KernelServers:
                 self._broken.add(key)
             message = _read_answer(answer, argv[0])
             self._supervisors.add(message["supervisor"])
-            return SupervisedProcess(
+            process = SupervisedProcess(
                 ours,
                 pid=message["kernel"],
                 supervisor_pid=message["supervisor"],
                 find_strays=lambda: self._strays(server.process.pid),
             )
+            process.has_joined, process.is_forked = message["has_joined"], is_forked
         except BaseException:
             # The supervisor ends what it has started when it sees this.
             ours.close()
             raise
+        return process
 
     @staticmethod
     async def _receive(control: socket.socket, server: _Server) -> bytes:
@@ -309,7 +326,7 @@ class KernelServers:
             self._servers.popitem()[1].close()
 
 
-def _read_answer(answer: bytes, program: str) -> dict[str, int]:
+def _read_answer(answer: bytes, program: str) -> dict[str, Any]:
     if not answer:
         msg = "the server of kernels ended"
         raise ServerLostError(msg)
@@ -330,9 +347,12 @@ def is_forkable(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
     Return True for ipykernel in this interpreter, started as a server can be started too.
 
     Relative folders on the module search path are looked for below the folder that an interpreter starts in, which
-    differs between kernels.
+    differs between kernels. The seed of hashes is drawn once for each process that is executed; who sets it gets a
+    process of its own.
     """
-    if not argv or argv[0] != sys.executable or "-m" not in argv:
+    if not argv or argv[0] != sys.executable or "-m" not in argv or "PYTHONHASHSEED" in environment:
+        return False
+    if not _can_take_pages():
         return False
     position = list(argv).index("-m")
     options = argv[1:position]
@@ -340,6 +360,17 @@ def is_forkable(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
         return False
     search_path = environment.get("PYTHONPATH", "")
     return not search_path or all(map(os.path.isabs, search_path.split(os.pathsep)))
+
+
+@functools.cache
+def _can_take_pages() -> bool:
+    """Return True if a forked kernel can hold its memory as an executed one does (Linux 5.14)."""
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        try:
+            page.madvise(fork_server.WRITE_PAGES)
+        except OSError:
+            return False
+    return True
 
 
 @functools.cache

@@ -33,6 +33,12 @@ class MemoryGroup:
     version: int
     limit_bytes: int
 
+    @property
+    def join_file(self) -> str:
+        """Return the file to which a process with one thread writes 0 to join the group."""
+        # In version 1 a single thread can be moved, which is fast. A process with one thread is that.
+        return f"{self.folder}/{'tasks' if self.version == 1 else 'cgroup.procs'}"
+
     def add(self, pid: int) -> bool:
         """Move a process into the group; its later children follow. Return False if that fails."""
         return _write(self.folder / "cgroup.procs", str(pid))

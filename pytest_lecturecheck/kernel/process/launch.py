@@ -23,7 +23,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
-from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launcher, LaunchRequest
+from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.provisioner import LectureProvisioner
 from pytest_lecturecheck.kernel.process.quiet import quiet_failures
@@ -133,6 +133,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     launcher: Launcher = LOCAL,
     need: KernelNeed | None = None,
     on_queue: Callable[[str], None] = lambda _: None,
+    make_group: Callable[[Launch], MemoryGroup | None] = lambda _: None,
 ) -> Kernel:
     """
     Start a kernel process; it is not ready yet.
@@ -147,6 +148,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
         launcher: where the kernel runs.
         need: what the launcher needs to know about it.
         on_queue: called with the queue in which the kernel waits ("Slurm"), and with an empty string afterwards.
+        make_group: returns the memory group that the kernel joins if it can do so by itself, or ``None``.
 
     Raises:
         KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher did not
@@ -164,15 +166,22 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     # On-disk history costs time in every cell and would be shared by concurrent runs.
     arguments = ["--HistoryManager.hist_file=:memory:"] if manager.ipykernel else []
     try:
+        provisioner.group = make_group(launch)
         with quiet_failures():
             await manager.start_kernel(cwd=str(cwd), env=_environment(token, extra_env), extra_arguments=arguments)
     except (OSError, ValueError) as exc:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder, provisioner.group)
         raise _start_error(spec_name, spec, exc) from exc
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder, provisioner.group)
         raise
     return Kernel(manager, provisioner, spec_name, folder, token)
+
+
+def _remove(folder: str, group: MemoryGroup | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if group is not None:
+        group.remove()
 
 
 def _make_manager(spec_name: str, folder: str, context: zmq.asyncio.Context, *, needs_tcp: bool) -> AsyncKernelManager:

@@ -18,6 +18,7 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelProcess, Launch, ProcessEnd
 from pytest_lecturecheck.kernel.launchers.supervised import SupervisedProcess
+from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 
@@ -41,6 +42,7 @@ class LectureProvisioner(LocalProvisioner):
         self._news = asyncio.Event()
         self.popen: KernelProcess | None = None
         self.pass_fds: tuple[int, ...] = ()
+        self.group: MemoryGroup | None = None
         self.on_queue: Callable[[str], None] = lambda _: None
         self._stderr_mark = self._taken_chars = 0
         self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
@@ -83,7 +85,12 @@ class LectureProvisioner(LocalProvisioner):
     async def _start(self, argv: list[str], environment: dict[str, str], cwd: str, output: int) -> KernelProcess:
         if isinstance(self.launch, LocalLaunch):
             supervised = await self.launch.start_supervised(
-                argv, environment=environment, cwd=cwd, output=output, pass_fds=self.pass_fds
+                argv,
+                environment=environment,
+                cwd=cwd,
+                output=output,
+                pass_fds=self.pass_fds,
+                group_file=self.group.join_file if self.group is not None else "",
             )
             if supervised is not None:
                 return supervised
@@ -103,6 +110,11 @@ class LectureProvisioner(LocalProvisioner):
         """Return the processes that a killed supervisor has left; empty while there is one."""
         process = self.popen
         return process.find_strays() if isinstance(process, SupervisedProcess) and process.lost_supervisor else set()
+
+    @property
+    def is_in_group(self) -> bool:
+        """Return True if the kernel has joined its memory group by itself."""
+        return isinstance(self.popen, SupervisedProcess) and self.popen.has_joined
 
     @property
     def supervised(self) -> SupervisedProcess | None:

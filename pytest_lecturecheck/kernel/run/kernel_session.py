@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import marshal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Final
 import zmq
 
 from pytest_lecturecheck.kernel.agent import core as agent
-from pytest_lecturecheck.kernel.agent import device_agent, import_watch, line_numbers, software_report
+from pytest_lecturecheck.kernel.agent import device_agent, import_watch, kernel_exit, line_numbers, software_report
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
@@ -42,7 +43,16 @@ _SHUTDOWN_SECONDS: Final = 1.0
 """Time after each step of a shutdown; kernels made with ipykernel often hang in it."""
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
-_AGENT_MODULES: Final = (device_agent, import_watch, line_numbers, software_report)
+_AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, software_report)
+_AGENT_FILE: Final = "<lecturecheck agent>"
+_COMPILED_AGENT: Final = "agent"
+"""Name of the compiled agent's file in the kernel's private folder."""
+_LOAD_AGENT: Final = """
+import marshal
+with open(path, "rb") as file:
+    code, sources = marshal.load(file)
+exec(code, {"__name__": "lecturecheck_agent", "shell": shell, "folder": folder, "sources": sources})
+"""
 _AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
 
 
@@ -148,7 +158,7 @@ class KernelSession:
         """
         await self.client.connect(limit_seconds)
         if self.kernel.language == "python":
-            reply = await self.ask(_agent_code(self.kernel.folder))
+            reply = await self.ask(self._agent_code())
             self.has_agent = reply is not None and reply.status == "ok"
             # Only this reply is trusted with it: a lecture could forge the payload of later ones.
             self._stack_offer = reply.payload.get("stack_offer") if reply is not None else None
@@ -163,6 +173,16 @@ class KernelSession:
             return Stack()
         text = await ask_stack(self.kernel.pid, self._stack_offer, self._folder / agent.STACK_FILE)
         return parse_stack(text, cells)
+
+    def _agent_code(self) -> str:
+        """Return the code that installs the agent; a kernel of this interpreter gets it compiled, in a file."""
+        folder = self.kernel.folder
+        supervised = self.kernel.provisioner.supervised
+        if supervised is None or not supervised.is_forked:
+            return _agent_code(folder)
+        path = self._folder / _COMPILED_AGENT
+        path.write_bytes(_compiled_agent())
+        return f"exec({_LOAD_AGENT!r}, {{'path': {str(path)!r}, 'folder': {folder!r}, 'shell': get_ipython()}})"
 
     @property
     def _folder(self) -> Path:
@@ -238,13 +258,23 @@ class KernelSession:
 
 
 def _agent_code(folder: str) -> str:
-    source = _source(agent.__file__)
-    others = {module.__name__.rpartition(".")[2]: _source(module.__file__) for module in _AGENT_MODULES}
-    install = f"Agent(shell, {folder!r}, {others!r}).install()"
+    install = f"Agent(shell, {folder!r}, {_other_sources()!r}).install()"
     return (
-        f"exec(compile({source + install!r}, '<lecturecheck agent>', 'exec'), "
+        f"exec(compile({_source(agent.__file__) + install!r}, '{_AGENT_FILE}', 'exec'), "
         "{'__name__': 'lecturecheck_agent', 'shell': get_ipython()})"
     )
+
+
+@functools.cache
+def _compiled_agent() -> bytes:
+    """Return the agent for kernels of this interpreter; compiling it would take a tenth of a kernel's start."""
+    install = "Agent(shell, folder, sources).install()"
+    code = compile(_source(agent.__file__) + install, _AGENT_FILE, "exec", dont_inherit=True)
+    return marshal.dumps((code, _other_sources()))
+
+
+def _other_sources() -> dict[str, str]:
+    return {module.__name__.rpartition(".")[2]: _source(module.__file__) for module in _AGENT_MODULES}
 
 
 @functools.cache

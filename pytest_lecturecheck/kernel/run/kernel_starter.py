@@ -5,15 +5,17 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import zmq.asyncio
 
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.kernel.launchers.port import Launch
 from pytest_lecturecheck.kernel.messages.client import LectureClient
 from pytest_lecturecheck.kernel.process.cap import Cap, automatic_cap
-from pytest_lecturecheck.kernel.process.cgroup import make_group
+from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup, make_group
 from pytest_lecturecheck.kernel.process.launch import Kernel, KernelNeed, make_shared_folder, start_kernel
 from pytest_lecturecheck.kernel.process.scope import start_scope
 from pytest_lecturecheck.kernel.process.teardown import Leftover
@@ -109,6 +111,13 @@ class KernelStarter:
         plan, ports, token = self._plan, self._ports, secrets.token_hex(8)
         # An environment cannot hold a lone surrogate of a file's name.
         name = plan.shown_name.encode(errors="replace").decode()
+        cap: Cap | None = None
+
+        def plan_cap(launch: Launch) -> MemoryGroup | None:
+            nonlocal cap
+            cap = self._plan_cap(token, launch)
+            return cap.group if cap is not None else None
+
         kernel = await start_kernel(
             plan.settings.kernel_name or plan.lecture.kernel_name,
             context=self._context,
@@ -119,8 +128,9 @@ class KernelStarter:
             launcher=ports.launcher,
             on_queue=self._on_queue,
             need=KernelNeed(lecture=plan.lecture.name, memory_bytes=plan.memory_bytes, gpu=plan.settings.gpu),
+            make_group=plan_cap,
         )
-        cap = self._set_cap(kernel)
+        cap = self._put_in_group(cap, kernel)
         self._register(kernel)
         client, probes = LectureClient(self._document, kernel), open_kernel_probes(ports.probes, kernel)
         self.session = KernelSession(kernel, client, probes, cap, OomWatch(ports.oom, kernel))
@@ -134,9 +144,9 @@ class KernelStarter:
         group = str(kernel.group.folder) if kernel.group is not None else None
         self._ports.reaper.add(kernel.token, pid=kernel.pid, folders=folders, group=group)
 
-    def _set_cap(self, kernel: Kernel) -> Cap | None:
-        """Determine the memory limit of the run, and move the kernel into a memory group if that is permitted."""
-        setting, launch = self._plan.settings.memory_cap_bytes, kernel.provisioner.launch
+    def _plan_cap(self, token: str, launch: Launch) -> Cap | None:
+        """Determine the memory limit of the run, and make its memory group if that is permitted."""
+        setting = self._plan.settings.memory_cap_bytes
         if launch.memory_bytes is not None:
             # In a group of ours the kernel would escape the scheduler's limit and accounting.
             is_chosen = setting not in {None, AUTOMATIC_CAP}
@@ -147,12 +157,19 @@ class KernelStarter:
         limit = round(setting)
         if not is_chosen:
             limit = automatic_cap(self._plan.machine.usable_memory_bytes, self._ports.host.available_bytes())
-        group = make_group(kernel.token, limit)
-        if group is not None and not group.add(kernel.pid):
+        return Cap(limit_bytes=limit, group=make_group(token, limit), is_chosen=is_chosen)
+
+    @staticmethod
+    def _put_in_group(cap: Cap | None, kernel: Kernel) -> Cap | None:
+        """Move a kernel that could not join its memory group by itself; return the cap as it is in force."""
+        if cap is None or cap.holder:
+            return cap
+        group = cap.group
+        if group is not None and not kernel.provisioner.is_in_group and not group.add(kernel.pid):
             group.remove()
             group = None
-        kernel.group = group or start_scope(kernel.token, kernel.pid, limit)
-        return Cap(limit_bytes=limit, group=kernel.group, is_chosen=is_chosen)
+        kernel.group = group or start_scope(kernel.token, kernel.pid, cap.limit_bytes)
+        return replace(cap, group=kernel.group)
 
     async def tear_down(self, session: KernelSession) -> tuple[Leftover, ...]:
         """Kill what is left of a kernel, remove its files, and return the processes of the lecture that were killed."""
