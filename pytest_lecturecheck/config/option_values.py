@@ -143,6 +143,14 @@ def read_gpu(value: object) -> GpuNeed:
     raise SettingsError(msg)
 
 
+def read_compile_cache(value: object) -> bool:
+    """Return True if each lecture begins with an empty compile cache."""
+    if value not in {"fresh", "kept"}:
+        msg = f"{value!r} is not one of fresh, kept"
+        raise SettingsError(msg)
+    return value == "fresh"
+
+
 def read_platform(value: object) -> str:
     """Return a platform label that can be the name of a file everywhere."""
     return parse_platform_label(read_text(value))

@@ -29,6 +29,7 @@ from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.profile import TraceRequest
 from pytest_lecturecheck.model.settings import RunSettings
+from pytest_lecturecheck.model.variant import Variant
 
 _DEFAULTS: Final = default_values()
 _RECORD_RUNS: Final = 3
@@ -78,6 +79,9 @@ class SessionSettings:
         takes_leases: whether lectures wait for each other.
         capacity_bytes: memory that all lectures together may take, or ``None`` for what the machine can give.
         cohorts: named sets of lectures that run at the same time.
+        variants: the tables ``[variant.NAME]``.
+        has_fresh_compile_cache: whether the first of several runs begins with an empty compile cache; ``None`` for
+            variants only.
     """
 
     mode: Mode
@@ -107,6 +111,8 @@ class SessionSettings:
     heartbeat_seconds: float | None = None
     capacity_bytes: int | None = None
     cohorts: tuple[CohortSpec, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    has_fresh_compile_cache: bool | None = None
 
     @property
     def for_all_lectures(self) -> RunSettings:
@@ -149,6 +155,8 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
     values = {**_DEFAULTS, **in_file, **given}
     environment = EnvironmentRules(base=values.get("env", {}), profiles=values.get("env-profiles", {}))
     override = run_layer(dict(values["override"]), lambda option: f"--lecture-override {option.name}")
+    for variant in values.get("variant", ()):
+        _check_profile(variant.settings.env_profile, environment, f"{file_name} [variant.{variant.name}] env-profile")
     for profile, where in (
         (values.get("env-profile"), "--lecture-env-profile" if "env-profile" in given else f"{file_name} env-profile"),
         (override.env_profile, "--lecture-override env-profile"),

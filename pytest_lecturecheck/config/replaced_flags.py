@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS
 from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.model.axis import value_text
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, RunSettings
 from pytest_lecturecheck.units import format_declared_duration, format_size
@@ -43,6 +44,8 @@ def replaced_flags(lecture: str, own: RunSettings, session: SessionSettings) -> 
 
 
 def _format_value(attribute: str, value: Any) -> str:
+    if attribute == "axes":
+        return " ".join(f"{axis.name}={','.join(map(value_text, axis.values))}" for axis in value)
     if attribute.endswith("_seconds"):
         return format_declared_duration(value) if math.isfinite(value) else "none"
     if attribute.endswith("_bytes"):

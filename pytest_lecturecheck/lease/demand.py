@@ -91,6 +91,9 @@ def _recorded_bytes(budget: LectureBudget | None, metric: Metric) -> int | None:
 def _device_needs(budget: LectureBudget | None, settings: RunSettings, capacity: Capacity) -> tuple[DeviceNeed, ...]:
     if not capacity.devices or settings.gpu is GpuNeed.CPU:
         return ()
+    if settings.gpus is not None and settings.gpus > 1:
+        # Whole cards, always the first ones: lectures of several cards then run one after the other.
+        return tuple(DeviceNeed(index=index) for index in sorted(capacity.devices)[: settings.gpus])
     live, used = _recorded_bytes(budget, Metric.GPU_LIVE), _recorded_bytes(budget, Metric.GPU_USED)
     if live:
         return (DeviceNeed(size_bytes=live + CONTEXT_BYTES),)

@@ -108,19 +108,21 @@ def explain_no_lecture(path: Path) -> str:
     return "it has no notebook header (kernelspec, jupytext, or file_format: mystnb) and no {code-cell}"
 
 
-def contains_at_ends(path: Path, word: bytes) -> bool:
+def contains_at_ends(path: Path, *words: bytes) -> bool:
     """
-    Return True if a word occurs in the first or last 16 KiB of a file, where its settings are.
+    Return True if one of the words occurs in the first or last 16 KiB of a file, where its settings are.
 
-    Longer metadata (such as widget states) can hide the word.
+    Longer metadata (such as widget states) can hide the words.
     """
     try:
         with open_plain(path, most_bytes=None) as stream:
-            if word in stream.read(_ENDS_BYTES):
+            begin = stream.read(_ENDS_BYTES)
+            if any(word in begin for word in words):
                 return True
             size = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, size - _ENDS_BYTES))
-            return word in stream.read(_ENDS_BYTES)
+            end = stream.read(_ENDS_BYTES)
+            return any(word in end for word in words)
     except OSError:
         # Reading the whole file later reports the reason.
         return False

@@ -17,8 +17,9 @@ from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.axis import KERNELS_PART
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.model.variant import title_of
+from pytest_lecturecheck.model.variant import DEFAULT_VARIANT, title_of
 
 MOST_KERNELS: Final = 64
 """More kernels at once are a slip of the pen."""
@@ -51,7 +52,12 @@ class CohortSpec:
     @property
     def is_repeat(self) -> bool:
         """Return True if it is one lecture several times, not a named mix."""
-        return self.name.startswith("c=")
+        return self.name.rpartition(",")[2].startswith(f"{KERNELS_PART}=")
+
+    @property
+    def variant(self) -> str:
+        """Return the name of the variant that each kernel runs, without the number of kernels."""
+        return self.name.rpartition(",")[0] if self.is_repeat else ""
 
     @property
     def title(self) -> str:
@@ -59,9 +65,10 @@ class CohortSpec:
         return title_of(self.lectures[0], self.name)
 
 
-def repeat_lecture(lecture: str, kernel_count: int) -> CohortSpec:
-    """Return the cohort of one lecture that runs so many times at once."""
-    return CohortSpec(name=f"c={kernel_count}", lectures=(lecture,) * kernel_count)
+def repeat_lecture(lecture: str, kernel_count: int, variant: str = DEFAULT_VARIANT) -> CohortSpec:
+    """Return the cohort of one lecture, or of a variant of it, that runs so many times at once."""
+    count = f"{KERNELS_PART}={kernel_count}"
+    return CohortSpec(name=f"{variant},{count}" if variant else count, lectures=(lecture,) * kernel_count)
 
 
 def parse_concurrency(value: object) -> tuple[int, ...]:

@@ -52,6 +52,8 @@ class LaunchFacts:
         startup_seconds: from the launch of the kernel until it was ready.
         queued_seconds: how long the start waited for a scheduler, or ``None`` where there was none; no part of
             ``startup_seconds``.
+        compile_cache: state of JAX's compile cache at the start, where the session keeps one: "cold" for an empty one,
+            "warm" after an earlier run of the session; else empty.
     """
 
     kernel_name: str = ""
@@ -59,6 +61,7 @@ class LaunchFacts:
     started: str = ""
     startup_seconds: float | None = None
     queued_seconds: float | None = None
+    compile_cache: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

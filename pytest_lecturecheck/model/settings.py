@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.axis import Axis
 from pytest_lecturecheck.model.finding import FindingKind
 
 NO_LIMIT: Final = math.inf
@@ -62,6 +63,9 @@ class RunSettings:
         env_profile: named set of variables for the kernel.
         exclusive: nothing else may run beside the lecture.
         concurrency: how many kernels of the lecture are to be run at once, each in turn; empty for the lecture alone.
+        gpus: number of GPUs that the lecture needs at once.
+        axes: what spans the lecture's variants.
+        variants: the variants to run, by name or by the value of an axis; ``None`` for all.
         strict_except: kinds of findings that do not fail the lecture under ``strict``.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
         lines: for attributes that the lecture's own file sets, the 1-based line, where it is known.
@@ -81,6 +85,9 @@ class RunSettings:
     env_profile: str | None = None
     exclusive: bool | None = None
     concurrency: tuple[int, ...] | None = None
+    gpus: int | None = None
+    axes: tuple[Axis, ...] | None = None
+    variants: tuple[str, ...] | None = None
     strict_except: tuple[FindingKind, ...] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)

@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError, LectureReadError
 from pytest_lecturecheck.model.settings import ItemLimit
 from pytest_lecturecheck.plugin.failure_text import failure_text
+from pytest_lecturecheck.plugin.interleaving import interleaved_items, run_interleaved
 from pytest_lecturecheck.report import junit_properties
+from pytest_lecturecheck.session.item_planning import PlannedItem
+from pytest_lecturecheck.verdict import VerdictKind
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
-    from pytest_lecturecheck.model.cohort import CohortSpec
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
     from pytest_lecturecheck.report.entry import Entry
     from pytest_lecturecheck.session.lecture_reader import PreparedLecture
+    from pytest_lecturecheck.session.lecture_service import LectureService
 
 SESSION_PLUGIN: Final = "lecturecheck_session"
 """Name under which the session's state is registered."""
@@ -56,10 +59,20 @@ class LectureFile(pytest.File):
     """A lecture's file; it is read when its item runs, not when it is collected."""
 
     def collect(self) -> Iterator[LectureItem]:
-        """Yield the item of this lecture, or one for each number of kernels at once, and one for each cohort."""
-        for spec in session_of(self).planner.plan(self.path, lecture_name(self)):
-            item = LectureItem.from_parent(self, name=_item_name(spec))
-            item.cohort = spec
+        """
+        Yield the item of this lecture, or one for each variant and number of kernels at once, and one for each cohort.
+
+        Raises:
+            CollectError: the lecture's variants cannot be spanned.
+        """
+        try:
+            planned = session_of(self).planner.plan(self.path, lecture_name(self))
+        except LectureCheckError as exc:
+            # pytest shows the text of this error, and no traceback.
+            raise self.CollectError(str(exc)) from exc
+        for plan in planned:
+            item = LectureItem.from_parent(self, name=_item_name(plan))
+            item.plan = plan
             yield item
 
 
@@ -70,8 +83,10 @@ class LectureItem(pytest.Item):
     """What is run, by the lecture's name; filled by :meth:`setup`."""
     limit: ItemLimit | None = None
     """The time limit that another plugin sets for all runs of the item."""
-    cohort: CohortSpec | None = None
-    """What is run at once; ``None`` for the lecture by itself."""
+    plan = PlannedItem()
+    """What is run: the variant, and how many kernels at once."""
+    is_made: bool = False
+    """Whether another item of the lecture has made this item's runs, in turn with its own."""
 
     @property
     def lecture_name(self) -> str:
@@ -81,13 +96,11 @@ class LectureItem(pytest.Item):
     @property
     def variant(self) -> str:
         """Return the variant under which measurements are kept: a single kernel is the lecture by itself."""
-        return self._several.name if self._several is not None else ""
+        return self.plan.subject
 
     @property
-    def _several(self) -> CohortSpec | None:
-        """Return the cohort where it has several kernels or a name of its own."""
-        spec = self.cohort
-        return None if spec is None or (spec.is_repeat and spec.kernel_count == 1) else spec
+    def _lectures(self) -> LectureService:
+        return session_of(self).lectures
 
     def setup(self) -> None:
         """
@@ -96,28 +109,37 @@ class LectureItem(pytest.Item):
         Raises:
             LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
         """
-        lectures = session_of(self).lectures
         try:
-            if self._several is not None:
-                self.prepared = lectures.prepare_cohort(self._several, self.path)
-            else:
-                self.prepared = {self.lecture_name: lectures.prepare(self.path, self.lecture_name)}
+            name, reason = self.prepare()
         except LectureCheckError as exc:
-            self.stash[entry_key] = [self._marked(lectures.unreadable(self.lecture_name, str(exc)))]
+            self.stash[entry_key] = [self._marked(self._lectures.unreadable(self.lecture_name, str(exc)))]
             raise
-        for name, prepared in self.prepared.items():
-            reason = lectures.why_not_run(prepared)
-            if reason and len(self.prepared) > 1:
-                reason = f"{name}: {reason}"
-            if reason:
-                self._skip(reason)
-        if reason := lectures.why_left_out(self.prepared, self.variant):
-            self._skip(reason)
+        if reason:
+            reason = f"{name}: {reason}" if name else reason
+            first = self.prepared[self.lecture_name].lecture
+            self.stash[entry_key] = [self._marked(self._lectures.skip(first, reason))]
+            pytest.skip(reason)
 
-    def _skip(self, reason: str) -> NoReturn:
-        lectures = session_of(self).lectures
-        self.stash[entry_key] = [self._marked(lectures.skip(self.prepared[self.lecture_name].lecture, reason))]
-        pytest.skip(reason)
+    def prepare(self) -> tuple[str, str]:
+        """
+        Read the lectures of the item.
+
+        Returns:
+            Which lecture of several is not run, and why not; an empty reason where all are.
+
+        Raises:
+            LectureReadError: a file cannot be read.
+        """
+        several, variant = self.plan.several, self.plan.variant
+        if several is not None:
+            self.prepared = self._lectures.prepare_cohort(several, self.path, variant)
+        else:
+            self.prepared = {self.lecture_name: self._lectures.prepare(self.path, self.lecture_name, variant)}
+        reasons = ((name, self._lectures.why_not_run(prepared)) for name, prepared in self.prepared.items())
+        for name, reason in reasons:
+            if reason:
+                return name if len(self.prepared) > 1 else "", reason
+        return "", self._lectures.why_left_out(self.prepared, self.variant)
 
     def _marked(self, entry: Entry) -> Entry:
         return replace(entry, run=replace(entry.run, variant=self.variant))
@@ -129,9 +151,11 @@ class LectureItem(pytest.Item):
         Raises:
             LectureFailure: the verdict is a failure.
         """
-        entries = self.stash.setdefault(entry_key, [])
-        for entry in self._run():
-            entries.append(entry)
+        if not self.is_made:
+            self._run_all()
+        # Another plugin may run the item again, by itself.
+        self.is_made = False
+        entries = self.stash[entry_key]
         # Where another plugin runs the item again, its first properties must not stay beside the last ones.
         self.user_properties[:] = [pair for pair in self.user_properties if not is_own_property(pair[0])]
         self.stash[_attempts_key] = attempts = self.stash.get(_attempts_key, 0) + 1
@@ -142,12 +166,32 @@ class LectureItem(pytest.Item):
         if decisive.verdict.failed:
             raise LectureFailure(decisive)
 
-    def _run(self) -> Iterator[Entry]:
-        lectures = session_of(self).lectures
-        if self._several is not None:
-            return lectures.run_cohort(self._several, self.prepared, self.limit)
-        # One of several numbers of kernels is to be compared with the others, which run with nothing beside them.
-        return lectures.run(self.prepared[self.lecture_name], self.limit, is_alone=self.cohort is not None)
+    def _run_all(self) -> None:
+        """Make the item's runs; where they alternate with those of other variants, make theirs as well."""
+        count = session_of(self).context.settings.run_count
+        later = self.session.items[self.session.items.index(self) :]
+        same = [item for item in later if isinstance(item, LectureItem) and item.parent is self.parent]
+        together = interleaved_items(self, same, count)
+        if not together:
+            self.stash.setdefault(entry_key, []).extend(self._run())
+            return
+        run_interleaved(together, count)
+
+    def run_repeat(self, repeat: int) -> bool:
+        """Make one of the item's runs, and return True unless it is the last one."""
+        entries = list(self._run([repeat]))
+        self.stash.setdefault(entry_key, []).extend(entries)
+        self.is_made = True
+        ends = {VerdictKind.OVER, VerdictKind.UNDER}
+        return not any(entry.verdict.failed and entry.verdict.kind not in ends for entry in entries)
+
+    def _run(self, repeats: Sequence[int] | None = None) -> Iterator[Entry]:
+        if self.plan.several is not None:
+            return self._lectures.run_cohort(self.plan.several, self.prepared, self.limit, repeats=repeats)
+        # One of several numbers of kernels is to be compared with the others, which run with nothing beside them. So
+        # is one of several variants.
+        is_alone = self.plan.cohort is not None
+        return self._lectures.run(self.prepared[self.lecture_name], self.limit, is_alone=is_alone, repeats=repeats)
 
     def teardown(self) -> None:
         """Drop the notebooks: pytest keeps the items of a session."""
@@ -181,9 +225,9 @@ class LectureItem(pytest.Item):
 
     def reportinfo(self) -> tuple[StrPath, int | None, str]:
         """Return where the item is."""
-        several, name = self._several, harmless_id(self.lecture_name)
+        several, name = self.plan.name, harmless_id(self.lecture_name)
         path = self.path if name == self.lecture_name else self.config.rootpath / name
-        return path, None, name if several is None else f"{name} [{several.name}]"
+        return path, None, f"{name} [{several}]" if several else name
 
 
 def is_own_property(name: str) -> bool:
@@ -227,7 +271,8 @@ def harmless_id(name: str) -> str:
     return re.sub(r"\A(\s*):(?=:)", r"\1: ", re.sub(r"#(?=[^\w\s]*#\[)", "# ", escaped))
 
 
-def _item_name(spec: CohortSpec | None) -> str:
-    if spec is None:
+def _item_name(plan: PlannedItem) -> str:
+    if not plan.name:
         return ITEM_NAME
-    return f"{ITEM_NAME if spec.is_repeat else COHORT_ITEM_NAME}[{spec.name}]"
+    is_named = plan.cohort is not None and not plan.cohort.is_repeat
+    return f"{COHORT_ITEM_NAME if is_named else ITEM_NAME}[{plan.name}]"

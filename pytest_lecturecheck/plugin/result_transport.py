@@ -100,7 +100,7 @@ class ItemReports:
             item.stash[entry_key] = []
             if entries:
                 self._sender.send(report, entries)
-                setattr(report, _STATE, self._session.lectures.take_state_key(item.lecture_name))
+                setattr(report, _STATE, self._session.lectures.take_state_key(item.lecture_name, item.variant))
         return report  # type: ignore[no-any-return]
 
 

@@ -15,15 +15,16 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.deadline import Deadline, limit_total_time
-from pytest_lecturecheck.session.failure_states import FailureStates, join_keys
+from pytest_lecturecheck.session.failure_states import join_keys
 from pytest_lecturecheck.session.fingerprint import Fingerprint
 from pytest_lecturecheck.session.gpu_findings import with_gpu_hint
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
+from pytest_lecturecheck.session.runner_bench import RunnerBench, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.source_extracts import with_source_of
 from pytest_lecturecheck.session.waiting import waiting_reporter
-from pytest_lecturecheck.session.workbench import KernelJob, Workbench
+from pytest_lecturecheck.session.workbench import KernelJob
 from pytest_lecturecheck.verdict import Policy, VerdictKind
 from pytest_lecturecheck.verdict.cohorts import judge_members
 
@@ -51,18 +52,22 @@ class CohortRunner:
 
     Args:
         context: what the runners of this process work with.
-        states: keeps the states in which lectures failed.
-        open_workbench: returns what runs kernels; called when the first kernel is needed.
+        bench: what it shares with the runner of single lectures.
     """
 
-    def __init__(self, context: RuntimeContext, states: FailureStates, open_workbench: Callable[[], Workbench]) -> None:
+    def __init__(self, context: RuntimeContext, bench: RunnerBench) -> None:
         """Start nothing yet."""
         self._context = context
-        self._states = states
-        self._open_workbench = open_workbench
+        self._states = bench.states
+        self._bench = bench
 
     def run(
-        self, spec: CohortSpec, prepared: Mapping[str, PreparedLecture], limit: ItemLimit | None = None
+        self,
+        spec: CohortSpec,
+        prepared: Mapping[str, PreparedLecture],
+        limit: ItemLimit | None = None,
+        *,
+        repeats: Sequence[int] | None = None,
     ) -> Iterator[Entry]:
         """
         Run a cohort as often as asked for; ends early where a run failed, and at once where it failed before.
@@ -71,15 +76,17 @@ class CohortRunner:
             spec: what runs at once.
             prepared: the lectures by name, with their settings.
             limit: time for all its runs together, set from outside, or ``None``.
+            repeats: 1-based numbers of the runs to make now; by default all.
         """
         context = self._context
+        repeats = repeats or range(1, context.settings.run_count + 1)
         kernel_count = self._kernels_at_once(spec)
         surroundings = replace(context.environment_context, kernel_count=kernel_count, inherited=frozenset(os.environ))
         parts = {name: self._part(lecture, surroundings) for name, lecture in prepared.items()}
         states = self._fingerprints(parts, limit)
         first = spec.lectures[0]
         subject = (first, spec.name, context.results.platform)
-        if states and (known := context.memory.recall(subject, join_keys(states))) is not None:
+        if repeats[0] == 1 and states and (known := context.memory.recall(subject, join_keys(states))) is not None:
             yield known
             return
         cohort = _Cohort(spec=spec, parts=parts, kernel_count=kernel_count)
@@ -87,7 +94,7 @@ class CohortRunner:
         leading = parts[first].prepared
         demand = context.leases.demand(spec.title, leading.settings, budget).alone(context.leases.capacity)
         with context.leases.hold(demand, waiting_reporter(context, leading.lecture, spec.name)) as held:
-            yield from self._run_repeats(cohort, held, Deadline(limit), states)
+            yield from self._run_repeats(cohort, held, Deadline(limit), states, repeats=repeats)
 
     def _kernels_at_once(self, spec: CohortSpec) -> int:
         """Return how many kernels may run while the cohort does: without leases, those of other workers too."""
@@ -99,6 +106,7 @@ class CohortRunner:
         environment = kernel_environment(
             self._context.settings.environment, settings.env_profile, settings.gpu, surroundings
         )
+        environment.update(prepared.variant.environment)
         lecture = with_gpu_hint(prepared.lecture, settings, self._context.machine)
         return _Part(prepared=replace(prepared, lecture=lecture), environment=environment)
 
@@ -111,12 +119,18 @@ class CohortRunner:
         return [state for state in found if state is not None]
 
     def _run_repeats(
-        self, cohort: _Cohort, held: HeldLease, deadline: Deadline, states: Sequence[Fingerprint]
+        self,
+        cohort: _Cohort,
+        held: HeldLease,
+        deadline: Deadline,
+        states: Sequence[Fingerprint],
+        *,
+        repeats: Sequence[int],
     ) -> Iterator[Entry]:
-        for repeat in range(1, self._context.settings.run_count + 1):
+        for repeat in repeats:
             entry = self._run_once(cohort, held, repeat, deadline.first if repeat == 1 else deadline.later)
             if entry.verdict.failed and states:
-                self._states.note(entry.run.lecture, join_keys(states))
+                self._states.note(entry.run.lecture, entry.run.variant, join_keys(states))
             yield entry
             if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
                 break
@@ -147,15 +161,16 @@ class CohortRunner:
         largest = max((job.lecture for job in jobs), key=lambda lecture: len(lecture.cells))
         begun = replace(largest, name=spec.lectures[0])
         journal.begin(begun, jobs[0].settings.memory_cap_bytes, variant=spec.name)
-        found = self._open_workbench().run_cohort(
+        cache, cache_state = self._bench.compile_cache(self._context.settings, spec.lectures[0], spec.name)
+        found = self._bench.open_workbench().run_cohort(
             spec,
-            jobs,
+            [replace(job, environment={**job.environment, **cache}) for job in jobs],
             name=spec.title,
             repeat=repeat,
             kernel_count=cohort.kernel_count,
             pass_fds=held.descriptors,
         )
-        run = complete_run(found, held, self._context.rootdir)
+        run = complete_run(with_compile_cache(found, cache_state), held, self._context.rootdir)
         journal.end(spec.lectures[0], run.outcome.value, variant=spec.name)
         return run
 

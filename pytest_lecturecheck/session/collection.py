@@ -218,8 +218,8 @@ class LectureCollection:
 
     @staticmethod
     def may_say_concurrency(path: Path) -> bool:
-        """Return True if a lecture may set its own concurrency, so that it has to be read."""
-        return contains_at_ends(path, b"concurrency")
+        """Return True if a lecture may set its own concurrency or its variants, so that it has to be read."""
+        return contains_at_ends(path, b"concurrency", b"axes:", b'"axes"', b"variants:", b'"variants"')
 
     def missing_pages(self) -> list[str]:
         """Return a line for each table of contents that lists pages for which there is no file."""

@@ -21,7 +21,7 @@ class FailureStates:
     def __init__(self, context: RuntimeContext) -> None:
         """Take no fingerprint yet."""
         self._context = context
-        self._keys: dict[str, str] = {}
+        self._keys: dict[tuple[str, str], str] = {}
 
     def fingerprint(self, prepared: PreparedLecture, environment: Mapping[str, str]) -> Fingerprint | None:
         """Return the fingerprint of a lecture before its run, or ``None`` where failures are not remembered."""
@@ -37,13 +37,13 @@ class FailureStates:
             environment=environment,
         )
 
-    def note(self, lecture: str, key: str) -> None:
+    def note(self, lecture: str, variant: str, key: str) -> None:
         """Keep the key of the state in which a lecture, or a cohort that begins with it, failed."""
-        self._keys[lecture] = key
+        self._keys[lecture, variant] = key
 
-    def take(self, lecture: str) -> str:
+    def take(self, lecture: str, variant: str) -> str:
         """Return the key of the state in which a lecture failed, once, or an empty string."""
-        return self._keys.pop(lecture, "")
+        return self._keys.pop((lecture, variant), "")
 
 
 def join_keys(states: Sequence[Fingerprint]) -> str:

@@ -22,7 +22,7 @@ from pytest_lecturecheck.model.lecture import Cell, Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.settings import RunSettings
 
-_NOT_ABOUT_THE_RUN: Final = frozenset({"origins", "lines", "skip_reason", "concurrency"})
+_NOT_ABOUT_THE_RUN: Final = frozenset({"origins", "lines", "skip_reason", "concurrency", "axes", "variants"})
 _CODE_SUFFIXES: Final = frozenset({".py", ".pyx", ".jl", ".r", ".c", ".cpp", ".cu", ".f90", ".so", ".pyd"})
 _DATA_SUFFIXES: Final = frozenset(
     [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.kernel.launchers.port import Launcher
+from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.metric import Method, Metric
@@ -27,9 +28,22 @@ _HINT_TEXT: Final = (
 
 def missing_gpu(settings: RunSettings, machine: Machine, launcher: Launcher) -> str:
     """Return the reason to skip a lecture that needs a GPU where there is none, or an empty string."""
-    if machine.accelerators or launcher.gives_gpu or settings.gpu not in _NEEDS_GPU:
+    if launcher.gives_gpu:
+        return ""
+    count, wanted = len(machine.accelerators), settings.gpus or 1
+    if wanted > 1 and count < wanted and settings.gpu is not GpuNeed.CPU:
+        are = "there is none" if not count else f"there {'is' if count == 1 else 'are'} {count}"
+        return f"needs {wanted} GPUs ({settings.origin('gpus')}), and {are} here"
+    if count or settings.gpu not in _NEEDS_GPU:
         return ""
     return f"{_NEEDS_GPU[settings.gpu]} ({settings.origin('gpu')}), and there is none here"
+
+
+def first_devices(devices: Sequence[Device], count: int | None) -> dict[str, str]:
+    """Return the variables that restrict a lecture to the number of GPUs that it asks for; empty where it asks none."""
+    if count is None or count >= len(devices):
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(device.uuid or str(device.index) for device in devices[:count])}
 
 
 def with_gpu_hint(lecture: Lecture, settings: RunSettings, machine: Machine) -> Lecture:

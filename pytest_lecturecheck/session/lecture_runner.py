@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_lecturecheck.config.environment import kernel_environment
@@ -13,14 +13,14 @@ from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
-from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.deadline import Deadline, limit_total_time
-from pytest_lecturecheck.session.failure_states import FailureStates
 from pytest_lecturecheck.session.fingerprint import Fingerprint
-from pytest_lecturecheck.session.gpu_findings import unused_gpu_finding, with_gpu_hint
+from pytest_lecturecheck.session.gpu_findings import first_devices, unused_gpu_finding, with_gpu_hint
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
+from pytest_lecturecheck.session.runner_bench import RunnerBench, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.shared_files import shared_file_findings
 from pytest_lecturecheck.session.source_extracts import with_source_of
@@ -28,7 +28,6 @@ from pytest_lecturecheck.session.trace_plan import plan_tracing
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.session.unrun_entries import refused_entry
 from pytest_lecturecheck.session.waiting import waiting_reporter
-from pytest_lecturecheck.session.workbench import Workbench
 from pytest_lecturecheck.verdict import Policy, VerdictKind
 
 _UNSEEN_CONCURRENCY = (
@@ -52,18 +51,22 @@ class LectureRunner:
 
     Args:
         context: what the runners of this process work with.
-        states: keeps the states in which lectures failed.
-        open_workbench: returns what runs kernels; called when the first kernel is needed.
+        bench: what it shares with the runner of cohorts.
     """
 
-    def __init__(self, context: RuntimeContext, states: FailureStates, open_workbench: Callable[[], Workbench]) -> None:
+    def __init__(self, context: RuntimeContext, bench: RunnerBench) -> None:
         """Start nothing yet."""
         self._context = context
-        self._states = states
-        self._open_workbench = open_workbench
+        self._states = bench.states
+        self._bench = bench
 
     def run(
-        self, prepared: PreparedLecture, limit: ItemLimit | None = None, *, is_alone: bool = False
+        self,
+        prepared: PreparedLecture,
+        limit: ItemLimit | None = None,
+        *,
+        is_alone: bool = False,
+        repeats: Sequence[int] | None = None,
     ) -> Iterator[Entry]:
         """
         Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before.
@@ -72,30 +75,36 @@ class LectureRunner:
             prepared: the lecture with its settings.
             limit: time for all its runs together, set from outside, or ``None``.
             is_alone: nothing else may run beside it, whatever it needs.
+            repeats: 1-based numbers of the runs to make now; by default all.
         """
         context = self._context
         if not is_alone:
             prepared = self._with_concurrency_finding(prepared)
-        name, settings = prepared.lecture.name, prepared.settings
+        name, variant, settings = prepared.lecture.name, prepared.variant, prepared.settings
+        repeats = repeats or range(1, context.settings.run_count + 1)
         surroundings = replace(context.environment_context, inherited=frozenset(os.environ))
         environment = kernel_environment(context.settings.environment, settings.env_profile, settings.gpu, surroundings)
+        environment.update(variant.environment)
         prepared = replace(prepared, lecture=with_gpu_hint(prepared.lecture, settings, context.machine))
         limited = limit_total_time(settings, limit, limit.seconds) if limit is not None else settings
         state = self._states.fingerprint(replace(prepared, settings=limited), environment)
-        subject = (name, DEFAULT_VARIANT, context.results.platform)
-        if state is not None and (known := context.memory.recall(subject, state.key())) is not None:
+        subject = (name, variant.name, context.results.platform)
+        if repeats[0] == 1 and state is not None and (known := context.memory.recall(subject, state.key())) is not None:
             yield known
             return
-        demand = context.leases.demand(name, limited, context.results.find_budget(name))
+        budget = context.results.find_budget(name, variant.name)
+        demand = context.leases.demand(title_of(name, variant.name), limited, budget)
         demand = demand.alone(context.leases.capacity) if is_alone else demand
-        with context.leases.hold(demand, waiting_reporter(context, prepared.lecture, DEFAULT_VARIANT)) as held:
+        with context.leases.hold(demand, waiting_reporter(context, prepared.lecture, variant.name)) as held:
             if held.refusal:
-                context.journal.end(name, Outcome.REFUSED.value)
-                yield refused_entry(context, prepared.lecture, held.refusal)
+                context.journal.end(name, Outcome.REFUSED.value, variant=variant.name)
+                refused = refused_entry(context, prepared.lecture, held.refusal)
+                yield replace(refused, run=replace(refused.run, variant=variant.name))
                 return
-            environment = {**held.device_variables(context.devices), **environment}
+            shown = held.device_variables(context.devices) or first_devices(context.devices, settings.gpus)
+            environment = {**shown, **environment}
             job = _Job(prepared=prepared, environment=environment, held=held)
-            yield from self._run_all(job, Deadline(limit), state)
+            yield from self._run_all(job, Deadline(limit), state, repeats)
 
     def _with_concurrency_finding(self, prepared: PreparedLecture) -> PreparedLecture:
         """Add a finding where the lecture asks for several kernels, and collection has not seen it."""
@@ -105,14 +114,16 @@ class LectureRunner:
         finding = Finding(kind=FindingKind.NOT_RUN, message=_UNSEEN_CONCURRENCY)
         return replace(prepared, lecture=replace(lecture, findings=(*lecture.findings, finding)))
 
-    def _run_all(self, job: _Job, deadline: Deadline, state: Fingerprint | None) -> Iterator[Entry]:
+    def _run_all(
+        self, job: _Job, deadline: Deadline, state: Fingerprint | None, repeats: Sequence[int]
+    ) -> Iterator[Entry]:
         own, trace = job.prepared.settings, self._context.settings.trace
         wants_traces = trace is not None and trace.is_for_over
-        for repeat in range(1, self._context.settings.run_count + 1):
+        for repeat in repeats:
             settings = deadline.first(own) if repeat == 1 else deadline.later(own)
             entry = self._run_once(job, settings, repeat)
             if entry.verdict.failed and state is not None and not entry.run.is_profiled:
-                self._states.note(job.prepared.lecture.name, state.key())
+                self._states.note(job.prepared.lecture.name, job.prepared.variant.name, state.key())
             if wants_traces and (cells := cells_over(entry)):
                 wants_traces = False
                 began = time.perf_counter()
@@ -129,39 +140,42 @@ class LectureRunner:
         lecture, results = job.prepared.lecture, self._context.results
         entry = Entry(
             run=run,
-            verdict=results.judge(run, self._policy(settings, lecture.name)),
+            verdict=results.judge(run, self._policy(settings, job.prepared)),
             budget=results.checked_budget(run.lecture, run.variant),
             seconds=time.perf_counter() - began,
         )
         return with_source_of(entry, {lecture.name: lecture})
 
     def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
-        context, lecture = self._context, job.prepared.lecture
-        context.journal.begin(lecture, settings.memory_cap_bytes)
-        run = self._open_workbench().run(
+        context, lecture, variant = self._context, job.prepared.lecture, job.prepared.variant.name
+        context.journal.begin(lecture, settings.memory_cap_bytes, variant=variant)
+        cache, cache_state = self._bench.compile_cache(context.settings, lecture.name, variant)
+        run = self._bench.open_workbench().run(
             lecture,
             settings,
             repeat,
-            job.environment,
+            {**job.environment, **cache},
+            variant=variant,
             tracing=plan_tracing(context.rootdir, lecture, repeat, traced_cells) if traced_cells else None,
             pass_fds=job.held.descriptors,
-            memory_bytes=step_memory_bytes(context.results.checked_budget(lecture.name), settings),
+            memory_bytes=step_memory_bytes(context.results.checked_budget(lecture.name, variant), settings),
         )
         if (unused := unused_gpu_finding(run, settings.gpu)) is not None:
             run = replace(run, findings=(*run.findings, unused))
-        run = complete_run(run, job.held, context.rootdir)
+        run = complete_run(with_compile_cache(run, cache_state), job.held, context.rootdir)
         if run.concurrent_lectures and not settings.run_in_temp:
             run = replace(run, findings=(*run.findings, *shared_file_findings(run, lecture, context.rootdir)))
-        context.journal.end(lecture.name, run.outcome.value)
+        context.journal.end(lecture.name, run.outcome.value, variant=variant)
         return run
 
-    def _policy(self, settings: RunSettings, lecture: str) -> Policy:
+    def _policy(self, settings: RunSettings, prepared: PreparedLecture) -> Policy:
+        lecture = prepared.lecture.name
         return Policy(
             strict=self._context.settings.strict,
             strict_except=frozenset(settings.strict_except or ()),
             declared_memory_bytes=settings.declared_memory_bytes,
             declared_time_seconds=settings.declared_time_seconds,
             tolerance=self._context.results.tolerance,
-            known_platforms=self._context.results.known_platforms(lecture),
+            known_platforms=self._context.results.known_platforms(lecture, prepared.variant.name),
             former_name=self._context.results.former_name(lecture),
         )

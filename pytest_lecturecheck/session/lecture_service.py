@@ -7,18 +7,21 @@ first lecture is read, and only :mod:`pytest_lecturecheck.plugin.session_state` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.settings import ItemLimit
+from pytest_lecturecheck.model.variant import PLAIN, Variant
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.cohort_runner import CohortRunner
+from pytest_lecturecheck.session.compile_caches import CompileCaches
 from pytest_lecturecheck.session.failure_states import FailureStates
 from pytest_lecturecheck.session.lecture_reader import LectureReader, PreparedLecture
 from pytest_lecturecheck.session.lecture_runner import LectureRunner
+from pytest_lecturecheck.session.runner_bench import RunnerBench
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.unrun_entries import skipped_entry, unreadable_entry
 from pytest_lecturecheck.session.workbench import Workbench
@@ -40,22 +43,24 @@ class LectureService:
         self._context = context
         self._workbench: Workbench | None = None
         self._states = FailureStates(context)
+        self._caches = CompileCaches()
         self._reader = LectureReader(context)
         self._changed: ChangedLectures | None = None
-        self._lectures = LectureRunner(context, self._states, self._open_workbench)
-        self._cohorts = CohortRunner(context, self._states, self._open_workbench)
+        bench = RunnerBench(states=self._states, caches=self._caches, open_workbench=self._open_workbench)
+        self._lectures = LectureRunner(context, bench)
+        self._cohorts = CohortRunner(context, bench)
 
     def read(self, path: Path, name: str) -> Lecture:
         """Read a lecture's file; see :meth:`LectureReader.read`."""
         return self._reader.read(path, name)
 
-    def prepare(self, path: Path, name: str) -> PreparedLecture:
+    def prepare(self, path: Path, name: str, variant: Variant = PLAIN) -> PreparedLecture:
         """Read a lecture's file and resolve its settings; see :meth:`LectureReader.prepare`."""
-        return self._reader.prepare(path, name)
+        return self._reader.prepare(path, name, variant)
 
-    def prepare_cohort(self, spec: CohortSpec, path: Path) -> Mapping[str, PreparedLecture]:
+    def prepare_cohort(self, spec: CohortSpec, path: Path, variant: Variant = PLAIN) -> Mapping[str, PreparedLecture]:
         """Read the lectures of a cohort; see :meth:`LectureReader.prepare_cohort`."""
-        return self._reader.prepare_cohort(spec, path)
+        return self._reader.prepare_cohort(spec, path, variant)
 
     def why_not_run(self, prepared: PreparedLecture) -> str:
         """Return the reason why a lecture is not run, or an empty string."""
@@ -84,20 +89,30 @@ class LectureService:
         return skipped_entry(self._context, lecture, reason)
 
     def run(
-        self, prepared: PreparedLecture, limit: ItemLimit | None = None, *, is_alone: bool = False
+        self,
+        prepared: PreparedLecture,
+        limit: ItemLimit | None = None,
+        *,
+        is_alone: bool = False,
+        repeats: Sequence[int] | None = None,
     ) -> Iterator[Entry]:
         """Run a lecture by itself; see :meth:`LectureRunner.run`."""
-        return self._lectures.run(prepared, limit, is_alone=is_alone)
+        return self._lectures.run(prepared, limit, is_alone=is_alone, repeats=repeats)
 
     def run_cohort(
-        self, spec: CohortSpec, prepared: Mapping[str, PreparedLecture], limit: ItemLimit | None = None
+        self,
+        spec: CohortSpec,
+        prepared: Mapping[str, PreparedLecture],
+        limit: ItemLimit | None = None,
+        *,
+        repeats: Sequence[int] | None = None,
     ) -> Iterator[Entry]:
         """Run a cohort; see :meth:`CohortRunner.run`."""
-        return self._cohorts.run(spec, prepared, limit)
+        return self._cohorts.run(spec, prepared, limit, repeats=repeats)
 
-    def take_state_key(self, lecture: str) -> str:
+    def take_state_key(self, lecture: str, variant: str = "") -> str:
         """Return the key of the state in which a lecture failed, once, or an empty string."""
-        return self._states.take(lecture)
+        return self._states.take(lecture, variant)
 
     def _open_workbench(self) -> Workbench:
         if self._workbench is None:
@@ -117,3 +132,4 @@ class LectureService:
         """Stop the kernels' loop; safe to call twice."""
         if self._workbench is not None:
             self._workbench.close()
+        self._caches.close()

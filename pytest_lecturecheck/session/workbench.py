@@ -22,6 +22,7 @@ from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
+from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 from pytest_lecturecheck.session.kernel_ports import MachineLeftovers, MachineMemory, MachineOomRecords, MachineProbes
 from pytest_lecturecheck.session.reaper import Reaper
@@ -100,6 +101,7 @@ class Workbench:
         repeat: int,
         environment: Mapping[str, str] | None = None,
         *,
+        variant: str = DEFAULT_VARIANT,
         tracing: Tracing | None = None,
         pass_fds: tuple[int, ...] = (),
         memory_bytes: int | None = None,
@@ -112,6 +114,7 @@ class Workbench:
             settings: its resolved settings.
             repeat: number of this run among the repetitions.
             environment: variables for its kernel only.
+            variant: name of the lecture's variant.
             tracing: cells to trace, or ``None``.
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
@@ -121,6 +124,7 @@ class Workbench:
             settings=settings,
             platform=self._platform,
             machine=self._machine,
+            variant=variant,
             repeat=repeat,
             environment=environment or {},
             kernel_count=self._kernel_count,

@@ -100,6 +100,7 @@ _RUN: Final = {
     "is_profiled": "is_profiled",
     "launcher": "launch.launcher",
     "queued_seconds": "launch.queued_seconds",
+    "compile_cache": "launch.compile_cache",
     "scheduler": "conditions.scheduler",
     "members": "members",
     "first_cell_seconds": "first_cell_seconds",

@@ -8,10 +8,10 @@ from typing import Final
 
 from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.model.cohort import safe_concurrency
-from pytest_lecturecheck.model.cohort_record import cohort_of, start_skew_seconds
+from pytest_lecturecheck.model.cohort_record import cohort_of, spec_of, start_skew_seconds
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
+from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.device_table import gpu_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
@@ -71,16 +71,16 @@ def concurrency_tables(entries: Sequence[Entry]) -> list[ConcurrencyTable]:
     for entry in made:
         run = entry.run
         if not run.members:
-            if run.variant == DEFAULT_VARIANT and entry.verdict.kind is not VerdictKind.PROFILED:
-                repeats.setdefault(run.lecture, []).append(run)
-        elif cohort_of(run).spec.is_repeat:
-            repeats.setdefault(run.lecture, []).append(run)
+            if entry.verdict.kind is not VerdictKind.PROFILED:
+                repeats.setdefault(title_of(run.lecture, run.variant), []).append(run)
+        elif (spec := cohort_of(run).spec).is_repeat:
+            repeats.setdefault(title_of(run.lecture, spec.variant), []).append(run)
         else:
             named.setdefault((run.lecture, run.variant), []).append(run)
-    alone = {lecture: seconds for lecture, runs in repeats.items() if (seconds := _alone_seconds(runs)) is not None}
+    alone = {title: seconds for title, runs in repeats.items() if (seconds := _alone_seconds(runs)) is not None}
     tables = [
-        _table(one_line(lecture), runs, alone, _safe_text(runs))
-        for lecture, runs in repeats.items()
+        _table(one_line(title), runs, alone, _safe_text(runs))
+        for title, runs in repeats.items()
         if any(run.members for run in runs)
     ]
     return tables + [_table(_named_title(runs[0]), runs, alone, _all_text(runs)) for runs in named.values()]
@@ -147,7 +147,8 @@ def _gpu_bytes(run: Run) -> float:
 
 def _in_sequence(run: Run, alone: dict[str, float]) -> float | None:
     """Return the time of the kernels in sequence, or ``None`` if a lecture was not measured alone."""
-    times = [alone.get(member.lecture) for member in run.members or (run,)]
+    variant = spec_of(run).variant if run.members else run.variant
+    times = [alone.get(title_of(member.lecture, variant)) for member in run.members or (run,)]
     known = [seconds for seconds in times if seconds is not None]
     return sum(known) if len(known) == len(times) else None
 
