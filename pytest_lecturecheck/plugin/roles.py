@@ -20,6 +20,7 @@ from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.lease.broker import LeaseBroker
 from pytest_lecturecheck.plugin.collection_hooks import CollectionHooks
 from pytest_lecturecheck.plugin.crash_reports import CrashReports
+from pytest_lecturecheck.plugin.empty_sessions import EmptySessions
 from pytest_lecturecheck.plugin.progress_display import ProgressDisplay, ProgressSender
 from pytest_lecturecheck.plugin.result_transport import ItemReports, LocalEntries, ReportedEntries, WorkerEntries
 from pytest_lecturecheck.plugin.rootdir import explain_moved_rootdir
@@ -201,7 +202,9 @@ class ControllerRole:
             config, context, display=self.progress, notices=self._notices, github=github, guard=self._guard
         )
         saver = EntrySaver(context.rootdir, context.settings, context.results.platform)
+        collected = EmptySessions(config, session)
         hooks: list[object] = [
+            collected,
             CollectionHooks(session, None),
             ItemReports(session, local, self._guard),
             ReportedEntries(config, session, local, self.progress, saver),
@@ -209,7 +212,7 @@ class ControllerRole:
             SignalHooks(context.journal, self._notices.add),
             crashes,
             terminal,
-            ControllerEnd(session, github, self._notices, saver),
+            ControllerEnd(session, github, self._notices, saver, collected.explain),
         ]
         if context.settings.cloud_notices:
             hooks += self._cloud_hooks()

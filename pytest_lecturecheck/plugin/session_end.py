@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
     from pytest_lecturecheck.session.entry_saver import EntrySaver
@@ -44,10 +46,19 @@ class ControllerEnd:
         github: the job summary of GitHub Actions.
         notices: takes what could not be written.
         saver: saves entries until everything is written.
+        explain_empty: returns what was looked for if no lecture was collected, or an empty string.
     """
 
-    def __init__(self, session: LectureCheckSession, github: GitHub, notices: Notices, saver: EntrySaver) -> None:
+    def __init__(
+        self,
+        session: LectureCheckSession,
+        github: GitHub,
+        notices: Notices,
+        saver: EntrySaver,
+        explain_empty: Callable[[], str],
+    ) -> None:
         """Hold what is written and closed at the end."""
+        self._explain_empty = explain_empty
         self._session = session
         self._github = github
         self._notices = notices
@@ -68,8 +79,12 @@ class ControllerEnd:
         )
         self._notices.add(fault)
         fails = not is_whole or not context.results.package_fits()
-        if fails and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            nothing = self._explain_empty()
+            self._notices.add(nothing)
+            # With nothing else collected, pytest's own status says so already.
+            if fails or (nothing and session.exitstatus == pytest.ExitCode.OK):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self) -> None:
         """Stop the kernels' loop where the session never finished."""

@@ -176,6 +176,28 @@ class LectureCollection:
                 lines.append(f"{shown!r} is no lecture: {explain_no_lecture(path)}")
         return lines
 
+    def explain_left_out(self, path: Path) -> str:
+        """Return why a file is not collected, by the first rule that leaves it out."""
+        if reason := self._folders.why_excluded(path, below=self._base(path.parent)):
+            return reason
+        if self._is_excluded(path):
+            return "--lecture-exclude leaves it out"
+        try:
+            return self._explain_by_book(path) or explain_no_lecture(path)
+        except LectureCheckError as exc:
+            return str(exc)
+
+    def _explain_by_book(self, path: Path) -> str:
+        folder = os.path.dirname(path)  # noqa: PTH120 - see the constructor
+        book = self._book(folder)
+        if book is not None and (reason := book.why_excluded(path)):
+            return reason
+        if self._is_included(folder, path):
+            return "it is executed as a part of the pages that include it"
+        if self._has_source(folder, path):
+            return f"jupytext keeps it as another form of {self._paired[self._shown(path)]!r}"
+        return ""
+
     def note_doctests(self, path: Path) -> None:
         """Record a script whose doctests are not collected."""
         self._doctests.append(self._shown(path))

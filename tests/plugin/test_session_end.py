@@ -30,7 +30,7 @@ def exit_status(entries, status):
     saver = SimpleNamespace(end=lambda **_: None)
     state = SimpleNamespace(context=context, close=lambda: None)
     session = SimpleNamespace(exitstatus=status, config=SimpleNamespace(getoption=lambda _: False))
-    ControllerEnd(state, github, notices, saver).pytest_sessionfinish(session)
+    ControllerEnd(state, github, notices, saver, lambda: "").pytest_sessionfinish(session)
     return session.exitstatus
 
 
