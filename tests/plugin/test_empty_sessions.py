@@ -19,9 +19,10 @@ def test_no_lecture_beside_tests_fails(prose, workers):
     assert result.ret == 1
     text = result.stdout.str()
     assert (
-        "no lecture was collected, so nothing was checked. Looked in '.' for notebooks (.ipynb), MyST pages with a header "
-        "and code-cells (.md) and jupytext scripts (.py); found for example 'intro.md': it has no notebook header "
-        "(kernelspec, jupytext, or file_format: mystnb) and no {code-cell}; 'out.md': --lecture-exclude leaves it out"
+        "no lecture was collected, so nothing was checked. Looked in '.' for notebooks (.ipynb), MyST pages with a "
+        "header and code-cells (.md) and jupytext scripts (.py); found for example 'intro.md': it has no notebook "
+        "header (kernelspec, jupytext, or file_format: mystnb) and no {code-cell}; 'out.md': --lecture-exclude leaves "
+        "it out"
     ) in text
 
 
