@@ -107,6 +107,7 @@ def join_runs(
             startup_seconds=_highest([run.launch.startup_seconds for run in members]),
         ),
         conditions=replace(first.conditions, load_average=_highest([run.conditions.load_average for run in members])),
+        manifest=next((run.manifest for run in members if run.manifest is not None), None),
         software=next((run.software for run in members if run.software is not None), None),
         devices=devices,
         timeline=(),

@@ -36,6 +36,8 @@ class FindingKind(StrEnum):
     """A value that the lecture reported and that cannot be used."""
     SETTING = "setting"
     """A flag of the command line that a lecture's own value replaced."""
+    PYTHON = "python"
+    """The notebook was written with another version of Python than it was run with."""
     PROFILE = "profile"
     """A trace that was asked for and is not there, or not whole."""
 

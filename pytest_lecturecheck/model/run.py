@@ -12,6 +12,7 @@ from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.device import DeviceUse
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.manifest import Manifest
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.reported_value import ReportedValue
@@ -84,6 +85,7 @@ class Run:
         conditions: limits and surroundings of the kernel.
         machine: where it was measured.
         software: what ran inside the kernel, or ``None`` where it could not be asked.
+        manifest: what lies beneath it, or ``None`` where nothing is known.
         devices: the GPUs during the run, one for each that could be read.
         timeline: memory over time, thinned to at most 2,000 samples; empty where it was not read.
         concurrent_lectures: lectures that ran at the same time, of any session on the machine, where that is known; the
@@ -109,6 +111,7 @@ class Run:
     conditions: RunConditions = field(default_factory=RunConditions)
     machine: Machine | None = None
     software: Software | None = None
+    manifest: Manifest | None = None
     devices: tuple[DeviceUse, ...] = ()
     timeline: tuple[MemorySample, ...] = ()
     concurrent_lectures: tuple[str, ...] = ()

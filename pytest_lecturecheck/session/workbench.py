@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, close_ser
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.run.loop import KernelLoop
+from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress, Tracing
 from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.cohort import CohortSpec
@@ -24,6 +26,8 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
+from pytest_lecturecheck.probe.loaded_libraries import read_libraries
+from pytest_lecturecheck.probe.machine_facts import read_machine_facts
 from pytest_lecturecheck.session.kernel_ports import MachineLeftovers, MachineMemory, MachineOomRecords, MachineProbes
 from pytest_lecturecheck.session.reaper import Reaper
 
@@ -92,6 +96,7 @@ class Workbench:
             reaper=self._reaper,
             on_progress=lambda progress: on_progress(replace(progress, devices=self._gpus.memory_in_use())),
             launcher=launcher,
+            manifest=ManifestSources(read_machine=functools.cache(read_machine_facts), read_libraries=read_libraries),
         )
 
     def run(  # noqa: PLR0913 - one run has that many parts; all but four by keyword

@@ -87,6 +87,7 @@ _RUN: Final = {
     "kernel_name": "launch.kernel_name",
     "machine": "machine",
     "software": "software",
+    "manifest": "manifest",
     "started": "launch.started",
     "startup_seconds": "launch.startup_seconds",
     "repeat": "repeat",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pytest_lecturecheck.budget.limits import PlatformBudgets
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.platform import Machine, Software
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.units import MIB, format_size
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession, Subject
 
@@ -47,12 +48,15 @@ class SideLecture:
         verdict: how it ended ("within", "died"), or "recorded" in a budget file.
         machine: the machine it was measured on, or ``None``.
         software: the software it was measured with, or ``None``.
+        run: the run that speaks for it: the first that failed, otherwise the one with the highest peak; ``None`` in a
+            budget file.
     """
 
     values: Mapping[Metric, SideValue] = field(default_factory=dict)
     verdict: str = ""
     machine: Machine | None = None
     software: Software | None = None
+    run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,11 @@ class Side:
     title: str
     platform: str
     lectures: Mapping[Subject, SideLecture]
+
+    def only(self, lecture: str) -> Side:
+        """Return the side with one lecture only, which is named by its path or the end of it."""
+        end = f"/{lecture.removeprefix('./')}"
+        return replace(self, lectures={key: side for key, side in self.lectures.items() if f"/{key[0]}".endswith(end)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +159,25 @@ def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
                 )
     decisive = next((kept for kept in runs if kept.verdict.failed), runs[-1])
     return SideLecture(
-        values=values, verdict=decisive.verdict.kind.value, machine=decisive.run.machine, software=decisive.run.software
+        values=values,
+        verdict=decisive.verdict.kind.value,
+        machine=decisive.run.machine,
+        software=decisive.run.software,
+        run=_telling_run(runs),
     )
+
+
+def _telling_run(runs: Sequence[KeptRun]) -> Run | None:
+    """Return the run whose cells are compared; runs that another session made or that were traced are not."""
+    own = [kept for kept in runs if kept.run.cell_run_count and not kept.run.is_profiled and not kept.run.members]
+    ended_badly = next((kept.run for kept in own if not kept.is_complete), None)
+    highest = max(own, key=lambda kept: _peak(kept.run), default=None)
+    return ended_badly or (highest.run if highest is not None else None)
+
+
+def _peak(run: Run) -> float:
+    found = run.measured(Metric.PEAK_FOOTPRINT)
+    return found.value if found is not None else 0.0
 
 
 def side_of_budgets(budgets: PlatformBudgets, title: str) -> Side:

@@ -32,13 +32,13 @@ def describe_kernel(spec_name: str | None) -> tuple[str, ...]:
         spec = find_spec(name)
     except KernelStartError:
         return (name, "not to be started")
-    argv = [_resolve(str(word)) if not position else str(word) for position, word in enumerate(spec.argv)]
-    if argv and _is_running_interpreter(argv[0]):
+    argv = [resolve_program(str(word)) if not position else str(word) for position, word in enumerate(spec.argv)]
+    if argv and is_running_interpreter(argv[0]):
         return (name, *argv[1:], *describe_interpreter(os.environ))
     return (name, *argv, *_program_time(argv))
 
 
-def _resolve(program: str) -> str:
+def resolve_program(program: str) -> str:
     """Resolve a kernelspec's program as jupyter_client does: a bare ``python`` means the running interpreter."""
     major, minor = sys.version_info[:2]
     if program in {"python", f"python{major}", f"python{major}.{minor}"}:
@@ -46,7 +46,7 @@ def _resolve(program: str) -> str:
     return shutil.which(program) or program
 
 
-def _is_running_interpreter(program: str) -> bool:
+def is_running_interpreter(program: str) -> bool:
     """Compare folder and target: interpreters of virtual environments are links to a shared one."""
     mine, its = Path(sys.executable), Path(program)
     return its.parent.resolve() == mine.parent.resolve() and its.resolve() == mine.resolve()
@@ -70,14 +70,19 @@ def describe_interpreter(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _distributions(environ: Mapping[str, str]) -> Iterator[str]:
+    for folder in package_folders(environ):
+        yield from (name for name in _names(folder) if name.endswith(_DISTRIBUTION_SUFFIXES))
+    # conda packages that are no Python distributions.
+    yield from (name for name in _names(Path(sys.prefix) / "conda-meta") if name.endswith(".json"))
+
+
+def package_folders(environ: Mapping[str, str]) -> list[str]:
+    """Return the folders in which a new process of the running interpreter looks for installed packages."""
     # Not sys.path, because pytest and conftest files add to it.
     folders = [*site.getsitepackages(), *environ.get("PYTHONPATH", "").split(os.pathsep)]
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
-    for folder in filter(None, folders):
-        yield from (name for name in _names(folder) if name.endswith(_DISTRIBUTION_SUFFIXES))
-    # conda packages that are no Python distributions.
-    yield from (name for name in _names(Path(sys.prefix) / "conda-meta") if name.endswith(".json"))
+    return [folder for folder in folders if folder]
 
 
 def _names(folder: str | Path) -> list[str]:

@@ -11,6 +11,7 @@ from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.evidence_builder import HostMemory
 from pytest_lecturecheck.kernel.run.kernel_probes import ProbeOpener
+from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.oom_watch import OomRecords
 from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources
 from pytest_lecturecheck.model.device import DeviceMemory
@@ -75,6 +76,7 @@ class Ports:
         reaper: ends registered runs if the session is killed; ``None`` for none.
         on_progress: called with the progress of the run, on the loop's thread.
         launcher: where kernels run.
+        manifest: reads what lies beneath runs.
     """
 
     probes: ProbeOpener
@@ -84,6 +86,7 @@ class Ports:
     reaper: Reaper | None
     on_progress: Callable[[RunProgress], None]
     launcher: Launcher = LOCAL
+    manifest: ManifestSources = field(default_factory=ManifestSources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

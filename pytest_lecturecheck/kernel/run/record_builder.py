@@ -18,6 +18,7 @@ from pytest_lecturecheck.model.device import DeviceUse
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.manifest import Manifest
 from pytest_lecturecheck.model.metric import Metric, Reading
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.run import LaunchFacts, Outcome, Run
@@ -38,6 +39,7 @@ class RunRecordBuilder:
         history: what the cells left behind, for findings about the heaviest one.
         job_step: what is known of the scheduler's job step.
         software: what ran inside the kernel, or ``None``.
+        manifest: what lies beneath the run, or ``None``.
     """
 
     def __init__(self, plan: RunPlan) -> None:
@@ -56,6 +58,7 @@ class RunRecordBuilder:
         self.history = CellHistory()
         self.job_step = JobStep()
         self.software: Software | None = None
+        self.manifest: Manifest | None = None
 
     def note_ready(self, *, kernel_name: str, startup_seconds: float, cap: Cap | None) -> None:
         """Record how the kernel was started."""
@@ -120,6 +123,7 @@ class RunRecordBuilder:
             launch=self._launch,
             conditions=self._conditions,
             software=self.software,
+            manifest=self.manifest,
             devices=self._devices,
             timeline=self._timeline,
             is_profiled=plan.tracing is not None,

@@ -19,6 +19,7 @@ from pytest_lecturecheck.kernel.run.evidence_builder import EvidenceBuilder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.kernel_starter import KernelStarter
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
+from pytest_lecturecheck.kernel.run.manifest_log import ManifestLog, python_finding, with_blas
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
 from pytest_lecturecheck.kernel.run.printed_errors import lost_task_findings
 from pytest_lecturecheck.kernel.run.profiler import Profiler
@@ -85,6 +86,7 @@ class _LectureRun:
         self._last_cell: Cell | None = None
         self._may_shut_down = False
         self._devices = DeviceLog(plan.shown_name)
+        self._manifest = ManifestLog(ports.manifest, plan.environment)
         self._profiler = Profiler(plan.tracing, plan.lecture.cells, self._record.findings)
         self._evidence = EvidenceBuilder(
             lecture=plan.shown_name,
@@ -206,6 +208,7 @@ class _LectureRun:
             self._record.note_outcome(Outcome.DIED, evidence=evidence)
             return
         await session.kernel.provisioner.launch.look()
+        self._manifest.note_end(session)
         farewell = await session.leave()
         self._record.software = farewell.software
         if self._last_cell is not None:
@@ -224,6 +227,7 @@ class _LectureRun:
         self._leave_cohort()
         session = self._starter.session
         if session is not None:
+            self._manifest.note_end(session)
             readings = session.probe.close()
             self._record.note_memory(readings, session.probe.timeline(self._clock.origin))
             if self._may_shut_down:
@@ -231,8 +235,16 @@ class _LectureRun:
             killed = await self._starter.tear_down(session)
             self._record.add_findings(self._leftovers.report(killed) if self._leftovers is not None else ())
             self._record.job_step = await read_job_step(session.kernel, self._ports.launcher)
+        await self._describe(session)
         self._record.note_devices(*await self._devices.close())
         self._starter.remove_folder()
+
+    async def _describe(self, session: KernelSession | None) -> None:
+        self._record.manifest = manifest = await self._manifest.manifest(session)
+        if self._record.software is not None and manifest is not None:
+            self._record.software = with_blas(self._record.software, manifest)
+        finding = python_finding(self._plan.lecture.metadata, self._record.manifest)
+        self._record.add_findings([finding] if finding is not None else [])
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -240,6 +252,7 @@ class _LectureRun:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
             self._report_progress()
+            self._manifest.look(self._starter.session, self._clock.elapsed_seconds)
 
     def _report_progress(self) -> None:
         session, running = self._starter.session, self._running

@@ -9,6 +9,7 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
+from pytest_lecturecheck.report.terminal.cell_diff_table import render_cells, render_first_divergences, run_pair
 from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.verdict.session_diff import Difference, Pair, Ratio, Side, compare_sides, differences
@@ -45,7 +46,11 @@ def render_comparison(
     lines = [f"before: {one_line(before.title)}, {one_line(before.platform)}"]
     lines.append(f"after:  {one_line(after.title)}, {one_line(after.platform)}")
     lines += ["", *(_table(both, width, paint) if both else ["no lecture is in both"])]
+    details = [runs for pair in both if (runs := run_pair(pair)) is not None]
+    if len(both) == 1 and details:
+        lines += ["", *render_cells(details[0], width=width, paint=paint)]
     for title, rows in (
+        ("First cells that diverge (cell by cell: --lecture NAME)", _divergence_rows(both)),
         ("Environment changes", _difference_rows(differences(before, after))),
         ("Not compared", list(_reasons(both))),
         ("Only before", [_name(pair) for pair in pairs if pair.after is None]),
@@ -135,6 +140,10 @@ def _tone(ratio: Ratio) -> Tone:
     if ratio.exceeds(_MARKED):
         return Tone.BAD
     return Tone.GOOD if value < 1 / _MARKED else Tone.PLAIN
+
+
+def _divergence_rows(both: Sequence[Pair]) -> list[str]:
+    return list(render_first_divergences(both)) if len(both) > 1 else []
 
 
 def _difference_rows(found: Sequence[Difference]) -> list[str]:
