@@ -103,7 +103,7 @@ def parse_build_config(text: str) -> dict[str, str]:
                     words = (str(entry.get("name", "")), str(entry.get("version", "")))
                     found[name] = " ".join(word for word in words if word and word != "unknown")
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            name = getattr(node.targets[0], "id", "")
+            name = str(getattr(node.targets[0], "id", ""))
             if name.endswith("_opt_info"):
                 libraries = " ".join(dict.fromkeys(map(str, _constants(node.value).get("libraries", []))))
                 found[name.partition("_")[0]] = found.get(name.partition("_")[0]) or libraries
