@@ -63,6 +63,8 @@ class CauseKind(StrEnum):
     NATIVE_CRASH = "native crash"
     ENDED_BY_SIGNAL = "ended by a signal"
     EXITED = "kernel exited"
+    NO_ANSWER = "no answer from the kernel"
+    """The kernel's process lives, and the reply to a cell can never come."""
     UNKNOWN = "unknown"
 
 

@@ -70,6 +70,14 @@ def find_kill(evidence: Evidence) -> Cause | None:
     """Recognise SIGKILL without a record of an OOM kill: from outside, and not provably for memory."""
     if evidence.exit.signal != _SIGKILL:
         return None
+    if evidence.exit.lost_supervisor:
+        return Cause(
+            kind=CauseKind.KILLED,
+            headline=f"kernel was killed together with its supervisor process{within(evidence)}; no record of memory "
+            "shortage",
+            evidence=all_lines(evidence),
+            advice=("look for what kills its parent process (os.getppid): the lecture, or somebody on this machine",),
+        )
     advice = ["the system's log (dmesg, journalctl -k) or the scheduler's says who killed it"]
     if is_near_any_limit(evidence):
         advice.insert(0, "memory was close to its limit at the last reading, so look there first")

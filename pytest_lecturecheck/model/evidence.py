@@ -71,6 +71,31 @@ class WatchdogStop:
     available_bytes: int | None = None
 
 
+class NoAnswerReason(StrEnum):
+    """How it is known that a kernel will never answer a request."""
+
+    LOST_REPLY = "lost reply"
+    """The request ended with an error inside the kernel before its reply was sent."""
+    IDLE = "idle"
+    """The kernel published that the request has ended, sent no reply, and does nothing."""
+    SOCKETS_CLOSED = "sockets closed"
+    """The process lives, but nobody listens on its sockets: it runs another program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoAnswer:
+    """
+    A request that a living kernel will never answer.
+
+    Attributes:
+        reason: how that is known.
+        text: the error inside the kernel, or the command line of the program that took its place; may be empty.
+    """
+
+    reason: NoAnswerReason
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelExit:
     """
@@ -83,6 +108,9 @@ class KernelExit:
         stderr_tail: last lines of the kernel's stderr, without the kernel's own noise.
         stderr_earlier_count: how many of these lines were written before the cell began.
         crash_stack: Python frames at a crash, as in :attr:`TimeoutFacts.stack`; empty where none were printed.
+        no_answer: why the living process would never have answered, or ``None``.
+        lost_supervisor: whether the kernel's supervisor was killed, so that the system killed the kernel with it and
+            nobody knows its own status.
     """
 
     exit_code: int | None = None
@@ -91,6 +119,8 @@ class KernelExit:
     stderr_tail: tuple[str, ...] = ()
     stderr_earlier_count: int = 0
     crash_stack: tuple[str, ...] = ()
+    no_answer: NoAnswer | None = None
+    lost_supervisor: bool = False
 
     @property
     def cell_stderr(self) -> tuple[str, ...]:

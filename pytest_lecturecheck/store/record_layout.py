@@ -72,6 +72,8 @@ _EVIDENCE: Final = {
     "commit_limit_bytes": "memory.commit_limit_bytes",
     "declared_memory_bytes": "memory.declared_bytes",
     "watchdog_stop": "memory.watchdog_stop",
+    "no_answer": "exit.no_answer",
+    "lost_supervisor": "exit.lost_supervisor",
 }
 
 _RUN: Final = {

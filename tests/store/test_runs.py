@@ -188,6 +188,8 @@ LATER = {
     "commit_limit_bytes",
     "declared_memory_bytes",
     "watchdog_stop",
+    "no_answer",
+    "lost_supervisor",
 }
 
 

@@ -52,6 +52,8 @@ CRASH_RECORD_FILE = "crash-record"
 """Name of the crash record in the kernel's private folder."""
 STACK_FILE = "stack"
 """Name of the file, in the same folder, to which faulthandler dumps the stack on a signal."""
+LOST_REPLY_FILE = "lost-reply"
+"""Name of the file, in the same folder, that names the request whose reply could not be sent, and why."""
 
 
 class Agent:
@@ -103,18 +105,10 @@ class Agent:
         self.kernel.lecturecheck_agent = self
 
     def _watch_replies(self) -> None:
-        original = self.kernel.finish_metadata
-
-        def finish_metadata(parent: Any, metadata: Any, reply_content: Any) -> Any:
-            metadata = original(parent, metadata, reply_content)
-            # The agent must never be the reason why a lecture fails.
-            try:
-                metadata[KEY] = self.payload(reply_content)
-            except Exception as exc:  # noqa: BLE001
-                metadata[KEY] = {"agent_error": repr(exc)}
-            return metadata
-
-        self.kernel.finish_metadata = finish_metadata
+        replies = self._load("replies")
+        replies["attach_payload"](self.kernel, KEY, self.payload)
+        if self.folder:
+            replies["note_lost_replies"](self.kernel, f"{self.folder}/{LOST_REPLY_FILE}")
 
     def _watch_shell_lines(self) -> None:
         # `!cmd` and %pip end in this function with the command already expanded; wrapping shell.system instead would

@@ -129,6 +129,11 @@ class SupervisedProcess:
         """Send the kernel SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
+    def wake_supervisor(self) -> None:
+        """Let the supervisor go on if somebody, such as the lecture, has stopped it; the caller knows that it lives."""
+        with suppress(OSError):
+            os.kill(self.supervisor_pid, signal.SIGCONT)
+
     async def end_tree(self, seconds: float) -> None:
         """Have the supervisor kill whatever is left below it, and wait for at most ``seconds`` until it has."""
         if self._control.fileno() < 0:

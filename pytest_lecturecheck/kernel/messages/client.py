@@ -20,11 +20,13 @@ from nbclient.exceptions import CellExecutionComplete
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent.core import KEY
 from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload
+from pytest_lecturecheck.kernel.messages.answer_watch import LOOK_SECONDS, AnswerWatch
 from pytest_lecturecheck.kernel.messages.reported_values_reader import ReportedValuesReader
 from pytest_lecturecheck.kernel.messages.wire import Mailbox
 from pytest_lecturecheck.kernel.process.launch import Kernel
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.quiet import HarmlessLog
+from pytest_lecturecheck.model.evidence import NoAnswer
 
 _SOCKET_SECONDS: Final = 0.004
 _NUDGE_SECONDS: Final = 0.25
@@ -36,6 +38,9 @@ _LATE_OUTPUT_SECONDS: Final = 120.0
 _KEPT_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 """Rich output kept for one lecture; the rest is only counted."""
 
+_MOST_FAULTS: Final = 20
+_STATUS_CHARS: Final = 40
+_ERROR_CHARS: Final = 200
 _STRAY_CHARS: Final = 16_384
 """Text kept at each end of the stray output of one cell."""
 
@@ -69,6 +74,7 @@ class Request:
         reply: what has arrived so far.
         done: resolves once reply and idle status have both arrived.
         message_count: output messages so far.
+        no_answer: why the kernel will never answer, or ``None``.
     """
 
     def __init__(self, msg_id: str, cell: Any, index: int) -> None:
@@ -79,6 +85,7 @@ class Request:
         self.reply = Reply()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.message_count = 0
+        self.no_answer: NoAnswer | None = None
 
     def settle(self) -> None:
         """Mark the request as done if reply and idle status have both arrived."""
@@ -113,6 +120,7 @@ class LectureClient(NotebookClient):
         self._stray: dict[int | None, BoundedText] = {}
         self._kept_bytes = 0
         self.dropped_output_count = 0
+        self._reply_faults: dict[tuple[int, str], None] = {}
         self._request: Request | None = None
         self._mailboxes: list[Mailbox] = []
         self._channels: Any = None
@@ -178,13 +186,30 @@ class LectureClient(NotebookClient):
             self._channels = self.kc = None
 
     def _take_reply(self, message: dict[str, Any]) -> None:
-        request = self._request
-        if request is None or message["parent_header"].get("msg_id") != request.msg_id:
+        request, parent = self._request, message["parent_header"].get("msg_id")
+        status = str(message["content"].get("status") or "missing")
+        if request is None or parent != request.msg_id:
+            fault = f"a reply arrived (status {status[:_STATUS_CHARS]!r}) after the cell had ended"
+            self._note_reply_fault(parent, fault)
             return
+        if request.reply.status:
+            self._note_reply_fault(parent, "more than one reply arrived; a kernel sends one")
+            if status != "error":
+                return
         request.reply.content = message["content"]
         request.reply.payload = clean_payload(message.get("metadata", {}).get(KEY))
-        request.reply.status = str(message["content"].get("status") or "missing")
+        request.reply.status = status
         request.settle()
+
+    def _note_reply_fault(self, parent: object, text: str) -> None:
+        index = self._cells_sent.get(parent) if isinstance(parent, str) else None
+        if index is not None and len(self._reply_faults) < _MOST_FAULTS:
+            self._reply_faults[index, text] = None
+
+    def take_reply_faults(self) -> list[tuple[int, str]]:
+        """Return and clear what was wrong with replies, by the index of the cell: a lecture can forge them."""
+        faults, self._reply_faults = self._reply_faults, {}
+        return list(faults)
 
     def _take_output(self, message: dict[str, Any]) -> None:
         request, parent = self._request, message["parent_header"].get("msg_id")
@@ -213,6 +238,9 @@ class LectureClient(NotebookClient):
         What an event loop's exception handler prints has an empty parent header. What a thread prints has that of the
         cell that started it, which may have ended.
         """
+        if message["msg_type"] == "error" and parent in self._cells_sent:
+            error = f"{message['content'].get('ename')}: {message['content'].get('evalue')}"[:_ERROR_CHARS]
+            self._note_reply_fault(parent, f"an error arrived after the cell had ended: {error!r}")
         text = message["content"].get("text") if message["msg_type"] == "stream" else None
         if isinstance(text, str):
             cell_index = self._cells_sent.get(parent) if isinstance(parent, str) else None
@@ -266,9 +294,10 @@ class LectureClient(NotebookClient):
         Wait for the end of a cell: reply and idle status.
 
         Returns:
-            Whether the cell ended; ``False`` after ``seconds`` or when the process ended first.
+            Whether the cell ended; ``False`` after ``seconds``, when the process ended first, and when the kernel will
+            never answer (see :attr:`Request.no_answer`).
         """
-        loop = asyncio.get_running_loop()
+        loop, answer = asyncio.get_running_loop(), AnswerWatch(self.kernel, self._channels, request.msg_id)
         deadline = None if seconds is None else loop.time() + seconds
         answered_at: float | None = None
         while True:
@@ -284,11 +313,18 @@ class LectureClient(NotebookClient):
             elif left is not None and left <= 0:
                 return False
             else:
-                wait_seconds = min(left if left is not None else _IDLE_SILENCE_SECONDS, _IDLE_SILENCE_SECONDS)
-                if await self._wait(request, wait_seconds):
+                if await self._wait(request, LOOK_SECONDS if left is None else min(left, LOOK_SECONDS)):
                     return True
-                if self.kernel.provisioner.ended.done() and not request.reply.status:
+                if self._will_never_answer(request, answer):
                     return False
+
+    def _will_never_answer(self, request: Request, answer: AnswerWatch) -> bool:
+        if request.reply.status:
+            return False
+        if self.kernel.provisioner.ended.done():
+            return True
+        request.no_answer = answer.look(is_idle=request.reply.idle_seen, message_count=request.message_count)
+        return request.no_answer is not None
 
     # -- outputs ------------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,16 @@ class Kernel:
         supervised = self.provisioner.supervised
         return supervised.supervisor_pid if supervised is not None else None
 
+    def ask_for_end(self) -> bool:
+        """Wake a stopped supervisor; return True if the kernel has ended, so that it will report how."""
+        supervised = self.provisioner.supervised
+        if supervised is None:
+            return False
+        supervised.wake_supervisor()
+        with suppress(psutil.Error):
+            return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+        return False
+
     @property
     def is_tree_empty(self) -> bool:
         """Return True if the kernel has ended and its supervisor has seen that nothing is left below it."""

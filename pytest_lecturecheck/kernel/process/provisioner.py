@@ -122,6 +122,11 @@ class LectureProvisioner(LocalProvisioner):
         process = self.popen
         return process if isinstance(process, SupervisedProcess) and not process.lost_supervisor else None
 
+    @property
+    def has_lost_supervisor(self) -> bool:
+        """Return True if the kernel's supervisor was killed, and the kernel with it."""
+        return isinstance(self.popen, SupervisedProcess) and self.popen.lost_supervisor
+
     async def _wait_for_location(self) -> None:
         """Wait until the launcher knows where the kernel runs. A queue may be long, so there is no time limit."""
         begun = asyncio.get_running_loop().time()

@@ -67,6 +67,7 @@ async def kill_tree(
         return ()
     leftovers: dict[int, Leftover] = {}
     kernel_pid = kernel.pid
+    kernel.ask_for_end()
     killed: set[int] = set()
     find_marked = find_run_processes(kernel, find_marked)
     await _let_helpers_end(kernel, find_marked, grace_seconds)

@@ -17,13 +17,19 @@ from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import CellEvidence, EvidenceBuilder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
-from pytest_lecturecheck.kernel.run.observations import cell_error, cell_findings, exit_error, line_of_error
+from pytest_lecturecheck.kernel.run.observations import (
+    cell_error,
+    cell_findings,
+    disagreeing_reply,
+    exit_error,
+    line_of_error,
+)
 from pytest_lecturecheck.kernel.run.printed_errors import printed_error_findings
 from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder, idle_cell
 from pytest_lecturecheck.kernel.run.run_clock import RunClock
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, TimeoutFacts
-from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.probe import CellReadings
 from pytest_lecturecheck.model.run import Outcome
@@ -116,12 +122,12 @@ class CellRunner:
         self._parts.record.add_findings(stray_error_findings(session, self._cells, cell))
         if has_ended:
             return self._judge(cell, request.reply, measured)
-        if session.has_ended:
+        if session.has_ended or request.no_answer is not None:
             cell_devices = self._parts.devices.note_crash(cell.number, session.crash_record(), session.request_count)
             result = self._result(cell, CellStatus.DIED, measured, cell_devices)
             stack = parse_crash(session.kernel.provisioner.stderr_since_mark, CellFiles(cell, self._cells))
             evidence = self._evidence(cell, measured, cell_devices)
-            ended = replace(evidence.exit, crash_stack=stack.frames)
+            ended = replace(evidence.exit, crash_stack=stack.frames, no_answer=request.no_answer)
             evidence = replace(evidence, line=cell.file_line(stack.cell_line), exit=ended)
             return CellEnd(result=result, outcome=Outcome.DIED, evidence=evidence)
         is_total = total_left < clock.cell_limit_seconds
@@ -182,6 +188,7 @@ class CellRunner:
         error = cell_error(reply, session.client.errors, cell)
         if error is None and reply.payload.get("exit_asked"):
             error = exit_error(reply.payload.get("error_line"))
+        record.add_findings(disagreeing_reply(reply, session.client.errors, cell))
         text = session.client.text
         record.add_findings(cell_findings(cell, reply, is_cut=text.is_cut, raised=error is not None, output=text.text))
         reported, faults = session.client.reported_values.end_cell(cell)
@@ -231,6 +238,15 @@ def stray_error_findings(session: KernelSession, cells: Sequence[Cell], running:
         cell = by_index.get(index, running) if index is not None else running
         if not cell.expects_error:
             yield from printed_error_findings(text, cell)
+    for index, fault in session.client.take_reply_faults():
+        cell = by_index.get(index, running)
+        yield Finding(
+            kind=FindingKind.KERNEL,
+            message=f"{fault}; what is reported of the cell and of the next ones cannot be trusted",
+            cell_number=cell.number,
+            line=cell.line,
+            fails_when_strict=True,
+        )
     # Child processes that were not forked write to the kernel's own stderr.
     if not running.expects_error and not session.has_ended:
         yield from printed_error_findings(session.kernel.provisioner.take_new_stderr(), running)

@@ -14,7 +14,14 @@ from typing import Any, Final
 import zmq
 
 from pytest_lecturecheck.kernel.agent import core as agent
-from pytest_lecturecheck.kernel.agent import device_agent, import_watch, kernel_exit, line_numbers, software_report
+from pytest_lecturecheck.kernel.agent import (
+    device_agent,
+    import_watch,
+    kernel_exit,
+    line_numbers,
+    replies,
+    software_report,
+)
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
@@ -39,11 +46,13 @@ from pytest_lecturecheck.model.probe import Probe
 _AGENT_SECONDS: Final = 10.0
 _EXIT_SECONDS: Final = 10.0
 """Exit handlers take milliseconds, on a busy machine seconds; a keeper needs time to notice the end."""
+_REPORT_SECONDS: Final = 5.0
+"""Time for a supervisor that was stopped to report the end of its kernel."""
 _SHUTDOWN_SECONDS: Final = 1.0
 """Time after each step of a shutdown; kernels made with ipykernel often hang in it."""
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
-_AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, software_report)
+_AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, replies, software_report)
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
 """Name of the compiled agent's file in the kernel's private folder."""
@@ -126,6 +135,7 @@ class KernelSession:
             signal=end.signal,
             stderr_tail=self.kernel.provisioner.stderr_tail,
             stderr_earlier_count=self.kernel.provisioner.stderr_earlier_count,
+            lost_supervisor=self.kernel.provisioner.has_lost_supervisor,
         )
 
     @property
@@ -202,10 +212,15 @@ class KernelSession:
         if not self.has_agent or self.has_ended:
             return KernelFarewell()
         reply = await self.ask(f"{_AGENT_NAME}.ask_software()")
-        payload = reply.payload if reply is not None else {}
+        if reply is None:
+            fault = f"the kernel did not answer within {_AGENT_SECONDS:g} s after the last cell; it was killed"
+            return KernelFarewell(fault=self._bad_end(has_left=True) or fault)
+        payload = reply.payload
         software = payload.get("software")
         self.client.send(f"{_AGENT_NAME}.leave()")
         has_left = await wait_exit(self.kernel, _EXIT_SECONDS)
+        if not has_left and self.kernel.ask_for_end():
+            has_left = await wait_exit(self.kernel, _REPORT_SECONDS)
         return KernelFarewell(
             software=_software(software) if isinstance(software, dict) else None,
             lost_tasks=payload.get("lost_tasks", ()),
@@ -238,6 +253,8 @@ class KernelSession:
         if not has_left:
             return f"the exit handlers of the kernel did not end within {_EXIT_SECONDS:g} s; it was killed"
         end = self.exit
+        if end.lost_supervisor:
+            return "the kernel was killed after the last cell, together with its supervisor, which somebody killed"
         if text := self.kernel.provisioner.end.text:
             return text
         if end.signal is not None:

@@ -99,6 +99,18 @@ def line_of_error(cell: Cell, error: CellError | None) -> int | None:
     return cell.line if found is None else found
 
 
+def disagreeing_reply(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) -> Iterator[Finding]:
+    """Report a reply that names another error than the cell's output; a lecture can forge both."""
+    name, names = reply.content.get("ename"), [found.get("ename") for found in errors]
+    if reply.status != "error" or name == _NO_ERROR or not names or name in names:
+        return
+    in_reply, in_output = (cut_line(plain(str(text)), _COMMAND_CHARS) for text in (name, names[-1]))
+    message = f"the kernel's reply names the error {in_reply!r}, and the cell's output {in_output!r}"
+    yield Finding(
+        kind=FindingKind.KERNEL, message=message, cell_number=cell.number, line=cell.line, fails_when_strict=True
+    )
+
+
 def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, output: str = "") -> Iterator[Finding]:
     """Return findings about a cell beside its error."""
     place: dict[str, Any] = {"cell_number": cell.number, "line": cell.line}

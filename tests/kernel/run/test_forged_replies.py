@@ -1,0 +1,57 @@
+"""Replies that a lecture sends in the kernel's name."""
+
+from pytest_lecturecheck.model.run import Outcome
+
+FORGE = """
+kernel = get_ipython().kernel
+parent, ident = kernel.get_parent(), kernel._shell_parent_ident.get()
+content = {'status': STATUS, 'ename': 'Other', 'evalue': '', 'traceback': []}
+socket = kernel.shell_channel_thread.manager.get_subshell_to_shell_channel_socket(None)
+kernel.session.send(socket, 'execute_reply', content, parent, ident=ident)
+if ENDS:
+    kernel.session.send(kernel.iopub_socket, 'status', {'execution_state': 'idle'}, parent=parent)
+    import time
+    time.sleep(0.5)
+"""
+UNTRUSTED = "; what is reported of the cell and of the next ones cannot be trusted"
+
+
+def forge(status, *, ends):
+    return f"STATUS, ENDS = {status!r}, {ends}\n{FORGE}"
+
+
+def findings(run):
+    return {(finding.cell_number, finding.message) for finding in run.findings if finding.fails_when_strict}
+
+
+def test_a_cell_that_hides_its_error_behind_a_forged_end_is_a_finding(bench):
+    run = bench.run(forge("ok", ends=True) + "1 / 0", "2")
+    assert run.outcome is Outcome.COMPLETED
+    assert findings(run) == {
+        (1, f"a reply arrived (status 'error') after the cell had ended{UNTRUSTED}"),
+        (1, f"an error arrived after the cell had ended: 'ZeroDivisionError: division by zero'{UNTRUSTED}"),
+    }
+
+
+def test_the_forged_end_of_the_last_cell_is_a_finding_too(bench):
+    run = bench.run(forge("ok", ends=True) + "1 / 0")
+    assert len(findings(run)) == 2
+
+
+def test_a_second_reply_with_an_error_counts_and_is_a_finding(bench):
+    run = bench.run(forge("ok", ends=False) + "1 / 0", "2")
+    assert (run.outcome, run.evidence.error.name) == (Outcome.FAILED, "ZeroDivisionError")
+    assert (1, f"more than one reply arrived; a kernel sends one{UNTRUSTED}") in findings(run)
+
+
+def test_a_reply_that_names_another_error_is_a_finding(bench):
+    run = bench.run(
+        "kernel = get_ipython().kernel\n"
+        "original = kernel.finish_metadata\n"
+        "def finish(parent, metadata, content):\n"
+        "    content['ename'] = 'Other'\n"
+        "    return original(parent, metadata, content)\n"
+        "kernel.finish_metadata = finish\n"
+        "1 / 0"
+    )
+    assert (1, "the kernel's reply names the error 'Other', and the cell's output 'ZeroDivisionError'") in findings(run)
