@@ -63,14 +63,14 @@ class Agent:
     Args:
         shell: IPython's shell; nothing is patched before :meth:`install`.
         folder: the kernel's private folder.
-        sources: source of the other modules of the agent by name; each is compiled when it is first needed.
+        sources: source of the other modules of the agent by name, each compiled when it is first needed, or its code.
     """
 
     def __init__(self, shell: Any, folder: str = "", sources: Any = None) -> None:
         """Attach to IPython's ``shell``."""
         self.shell = shell
         self.folder = folder
-        self.sources: dict[str, str] = sources or {}
+        self.sources: dict[str, Any] = sources or {}
         self.loaded: dict[str, dict[str, Any]] = {}
         self.devices: Any = None
         self.stack_offer: dict[str, int] = {}
@@ -219,7 +219,8 @@ class Agent:
         """Compile one of the agent's other modules; return its namespace."""
         if name not in self.loaded:
             namespace: dict[str, Any] = {"__name__": f"lecturecheck_agent_{name}"}
-            exec(compile(self.sources[name], f"<lecturecheck agent, {name}>", "exec"), namespace)  # noqa: S102 - our own
+            code = self.sources[name]
+            exec(compile(code, module_file(name), "exec") if isinstance(code, str) else code, namespace)  # noqa: S102 - our own
             self.loaded[name] = namespace
         return self.loaded[name]
 
@@ -359,6 +360,11 @@ class Agent:
     def leave(self) -> None:
         """Run the exit handlers and end the process."""
         self._load("kernel_exit")["leave"](self.old_collections)
+
+
+def module_file(name: str) -> str:
+    """Return the file name under which tracebacks show one of the agent's other modules."""
+    return f"<lecturecheck agent, {name}>"
 
 
 def installed_versions() -> dict[str, tuple[str, str]]:

@@ -53,6 +53,7 @@ _SHUTDOWN_SECONDS: Final = 1.0
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
 _AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, replies, software_report)
+_LOADED_AT_ONCE: Final = ("import_watch", "replies")
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
 """Name of the compiled agent's file in the kernel's private folder."""
@@ -287,7 +288,10 @@ def _compiled_agent() -> bytes:
     """Return the agent for kernels of this interpreter; compiling it would take a tenth of a kernel's start."""
     install = "Agent(shell, folder, sources).install()"
     code = compile(_source(agent.__file__) + install, _AGENT_FILE, "exec", dont_inherit=True)
-    return marshal.dumps((code, _other_sources()))
+    sources: dict[str, Any] = dict(_other_sources())
+    for name in _LOADED_AT_ONCE:
+        sources[name] = compile(sources[name], agent.module_file(name), "exec", dont_inherit=True)
+    return marshal.dumps((code, sources))
 
 
 def _other_sources() -> dict[str, str]:
