@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck import __version__
-from pytest_lecturecheck.commands import compare, readme, record, recover, report, show
+from pytest_lecturecheck.commands import compare, env, readme, record, recover, report, show
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
@@ -17,15 +17,16 @@ from pytest_lecturecheck.safe_text import plain
 
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
-_OVER_SESSIONS: Final = {
+_MODULES: Final = {
     "report": report,
     "compare": compare,
     "show": show,
     "readme": readme,
     "record": record,
     "recover": recover,
+    "env": env,
 }
-"""Commands that work on kept sessions."""
+"""Commands with a module of their own."""
 _PLATFORM: Final = """\
 Print the label of this machine's budgets (the name of their file in lecture-budgets), and what a run can use of it:
 system, processor, cores, memory, limits, GPUs.
@@ -78,14 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     slurm.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE", help="file of a lecture")
     slurm.add_argument("--platform", metavar="NAME", help="platform label of the budgets, instead of this machine's")
-    for name, module in _OVER_SESSIONS.items():
+    for name, module in _MODULES.items():
         module.add_arguments(_add(commands, name, module.HELP, module.DESCRIPTION))
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
         return 0
     try:
-        over = _OVER_SESSIONS.get(options.command)
+        over = _MODULES.get(options.command)
         status, lines = over.run(options) if over is not None else (0, _lines(options))
     except LectureCheckError as exc:
         # Names of lectures and the content of damaged files are not trusted.

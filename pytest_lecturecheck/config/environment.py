@@ -11,17 +11,31 @@ import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.device_plan import memory_fraction
 from pytest_lecturecheck.model.settings import GpuNeed
 
+
+class JaxMemory(StrEnum):
+    """How the profile ``jax-ci`` lets JAX take memory of a GPU."""
+
+    SHARE = "share"
+    """Take a fixed share of the card at the start: the fraction that each kernel at once can have."""
+    GROW = "grow"
+    """Take memory as it is needed, and keep it: a pool without preallocation."""
+    PLATFORM = "platform"
+    """Take and give back exactly what is needed, without a pool: slow, for measuring."""
+
+
 JAX_CI: Final = "jax-ci"
 BUILT_IN_PROFILES: Final = (JAX_CI,)
 CACHE_VARIABLE: Final = "JAX_COMPILATION_CACHE_DIR"
 _FRACTION_VARIABLE: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _PREALLOCATE_VARIABLE: Final = "XLA_PYTHON_CLIENT_PREALLOCATE"
+_ALLOCATOR_VARIABLE: Final = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _ON_CPU: Final = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROFILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -69,12 +83,14 @@ class EnvironmentContext:
         kernel_count: kernels that the session may run at once.
         device_bytes: memory of the smallest GPU, or ``None`` without any.
         cache_folder: folder for compiled programs that is kept between runs.
+        jax_memory: how JAX takes memory of a GPU.
         inherited: names of the variables that kernels inherit; built-in profiles do not replace these.
     """
 
     kernel_count: int
     device_bytes: int | None
     cache_folder: str = ""
+    jax_memory: JaxMemory = JaxMemory.SHARE
     inherited: AbstractSet[str] = frozenset()
 
 
@@ -109,15 +125,21 @@ def _jax_ci(context: EnvironmentContext) -> dict[str, str]:
     found = {"JAX_TRACEBACK_FILTERING": "off"}
     if context.cache_folder:
         found[CACHE_VARIABLE] = context.cache_folder
-    # Without preallocation, JAX ignores the fraction.
-    if context.device_bytes is not None and _PREALLOCATE_VARIABLE not in context.inherited:
-        fraction = memory_fraction(context.kernel_count, total_bytes=context.device_bytes)
-        if fraction > 0:
-            found[_FRACTION_VARIABLE] = f"{fraction:.2f}"
-        else:
-            # With this many kernels a share would be too small to preallocate.
-            found[_PREALLOCATE_VARIABLE] = "false"
+    # A choice that the environment makes already is kept whole.
+    if context.device_bytes is not None and not {_PREALLOCATE_VARIABLE, _ALLOCATOR_VARIABLE} & context.inherited:
+        found.update(_jax_memory(context, context.device_bytes))
     return found
+
+
+def _jax_memory(context: EnvironmentContext, device_bytes: int) -> dict[str, str]:
+    """Return the variables that decide how JAX takes memory of a card; docs.jax.dev, "GPU memory allocation"."""
+    if context.jax_memory is JaxMemory.PLATFORM:
+        return {_ALLOCATOR_VARIABLE: "platform"}
+    fraction = memory_fraction(context.kernel_count, total_bytes=device_bytes)
+    # With very many kernels a share would be too small. Without preallocation, JAX ignores the fraction.
+    if context.jax_memory is JaxMemory.GROW or fraction <= 0:
+        return {_PREALLOCATE_VARIABLE: "false"}
+    return {_FRACTION_VARIABLE: f"{fraction:.2f}"}
 
 
 def parse_environment(table: object) -> dict[str, str]:

@@ -439,6 +439,16 @@ OPTIONS: Final = (
         in_lecture=True,
     ),
     Option(
+        name="jax-memory",
+        group="where",
+        help="how the profile jax-ci lets JAX take memory of a GPU: share (a fixed share, at the start), grow (as "
+        "needed, kept) or platform (exactly, slow)",
+        reader="config.option_values.read_jax_memory",
+        field="session.jax_memory",
+        default="share",
+        metavar="HOW",
+    ),
+    Option(
         name="env",
         group="where",
         help="variables for kernels only: a table of names and values",

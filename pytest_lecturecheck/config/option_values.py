@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.config.environment import JaxMemory
 from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.platform import parse_platform_label
@@ -149,6 +150,14 @@ def read_compile_cache(value: object) -> bool:
         msg = f"{value!r} is not one of fresh, kept"
         raise SettingsError(msg)
     return value == "fresh"
+
+
+def read_jax_memory(value: object) -> JaxMemory:
+    """Return how JAX takes memory of a GPU."""
+    if isinstance(value, str) and value in set(JaxMemory):
+        return JaxMemory(value)
+    msg = f"{value!r} is not one of {', '.join(JaxMemory)}"
+    raise SettingsError(msg)
 
 
 def read_platform(value: object) -> str:

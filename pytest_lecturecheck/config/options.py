@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.budget.limits import Tolerance
-from pytest_lecturecheck.config.environment import EnvironmentRules
+from pytest_lecturecheck.config.environment import EnvironmentRules, JaxMemory
 from pytest_lecturecheck.config.option_reading import (
     LECTURE_OPTIONS,
     default_values,
@@ -68,6 +68,7 @@ class SessionSettings:
         changed: the commit from which a lecture has to differ to be run, or ``None``.
         rerun_failed: run lectures again whose failure is remembered.
         environment: variables for kernels.
+        jax_memory: how the profile ``jax-ci`` lets JAX take memory of a GPU.
         trace: cells to trace, or ``None``.
         launcher: name of what starts kernels.
         slurm: what Slurm is asked for.
@@ -102,6 +103,7 @@ class SessionSettings:
     takes_leases: bool
     platform: str | None = None
     changed: str | None = None
+    jax_memory: JaxMemory = JaxMemory.SHARE
     override: RunSettings = field(default_factory=RunSettings)
     file_name: str = ""
     remember_failures: bool | None = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +81,7 @@ class ControllerEnd:
             context.results.entries, platform=context.results.platform, machine=context.machine
         )
         self._notices.add(fault)
+        self._notices.add(*self._build_differences())
         fails = not is_whole or not context.results.package_fits()
         if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             nothing = self._explain_empty()
@@ -85,6 +89,22 @@ class ControllerEnd:
             # With nothing else collected, pytest's own status says so already.
             if fails or (nothing and session.exitstatus == pytest.ExitCode.OK):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _build_differences(self) -> list[str]:
+        """Return where the build of the book will differ; configurations that cannot be read have been reported."""
+        from pytest_lecturecheck.session.build_differences import explain_build_differences  # noqa: PLC0415 - at the end
+
+        context = self._session.context
+        try:
+            return explain_build_differences(
+                context.results.entries,
+                context.settings,
+                context.collection.book_of,
+                rootdir=context.rootdir,
+                environ=os.environ,
+            )
+        except LectureCheckError:
+            return []
 
     def pytest_unconfigure(self) -> None:
         """Stop the kernels' loop where the session never finished."""

@@ -96,6 +96,7 @@ def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, no
             kernel_count=kernel_count(config),
             device_bytes=accelerators.smallest_bytes,
             cache_folder=str(config.rootpath / OWN_FOLDER / "jax-cache"),
+            jax_memory=settings.jax_memory,
         ),
         leases=leases,
         journal=journal,

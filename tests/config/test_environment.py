@@ -7,6 +7,7 @@ import pytest
 from pytest_lecturecheck.config.environment import (
     EnvironmentContext,
     EnvironmentRules,
+    JaxMemory,
     kernel_environment,
     parse_environment,
     parse_profiles,
@@ -140,3 +141,22 @@ def test_profiles_that_cannot_be_used_are_refused(table, message):
     with pytest.raises(SettingsError) as caught:
         parse_profiles(table)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (JaxMemory.SHARE, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.75"}),
+        (JaxMemory.GROW, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+        (JaxMemory.PLATFORM, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
+    ],
+)
+def test_jax_ci_takes_memory_as_chosen(how, expected):
+    found = kernel_environment(EnvironmentRules(), "jax-ci", None, on_gpu(1, jax_memory=how))
+    assert {name: text for name, text in found.items() if name.startswith("XLA_")} == expected
+
+
+def test_a_choice_of_allocator_in_the_environment_is_kept_whole():
+    inherited = frozenset({"XLA_PYTHON_CLIENT_ALLOCATOR"})
+    found = kernel_environment(EnvironmentRules(), "jax-ci", None, on_gpu(1, inherited=inherited))
+    assert not any(name.startswith("XLA_") for name in found)
