@@ -24,6 +24,13 @@ def add_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_history(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a history."""
+    parser.add_argument(
+        "--history", type=Path, metavar="FILE", help="a history (.jsonl), instead of the one that the settings name"
+    )
+
+
 def width() -> int:
     """Return the width of the terminal in columns."""
     return shutil.get_terminal_size((_WIDTH, 0)).columns

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from pytest_lecturecheck.config.option_reading import SETTINGS_FILE
+from pytest_lecturecheck.config.options import resolve
 from pytest_lecturecheck.errors import LectureCheckError, RunFileError
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.safe_text import plain
@@ -21,6 +23,7 @@ from pytest_lecturecheck.store.session_history import (
     read_sessions,
     session_files,
 )
+from pytest_lecturecheck.verdict.history_lines import HistoryLine
 from pytest_lecturecheck.verdict.kept_session import KeptSession
 from pytest_lecturecheck.verdict.session_diff import Side, side_of_budgets, side_of_session
 
@@ -31,7 +34,10 @@ def root_of(options: argparse.Namespace) -> Path:
         root: Path = options.root
         return root
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / OWN_FOLDER / FOLDER_NAME).is_dir()), here)
+    # A fresh clone has no kept sessions, but perhaps settings and budgets.
+    marks = ((OWN_FOLDER, FOLDER_NAME), (SETTINGS_FILE,), (BUDGET_FOLDER,))
+    folders = (folder for mark in marks for folder in (here, *here.parents) if folder.joinpath(*mark).exists())
+    return next(folders, here)
 
 
 def runs_folder(options: argparse.Namespace) -> Path:
@@ -54,19 +60,47 @@ def session_of(options: argparse.Namespace, reference: str) -> KeptSession:
     return session
 
 
-def sessions_of(options: argparse.Namespace) -> tuple[KeptSession, ...]:
+def sessions_of(options: argparse.Namespace, *, may_be_empty: bool = False) -> tuple[KeptSession, ...]:
     """
     Read all kept sessions; skipped files are reported on stderr.
+
+    Args:
+        options: the arguments of the command.
+        may_be_empty: whether there is something else to show.
 
     Raises:
         RunFileError: there are none.
     """
     folder = runs_folder(options)
-    if not session_files(folder):
+    if not session_files(folder) and not may_be_empty:
         find_session(folder, "last")
     sessions, faults = read_sessions(folder)
     warn_skipped(faults)
     return sessions
+
+
+def history_of(options: argparse.Namespace) -> tuple[Path | None, tuple[HistoryLine, ...]]:
+    """
+    Read the history that the argument or the settings name; skipped lines are reported on stderr.
+
+    Returns:
+        The file, or ``None`` if there is none, and its lines.
+
+    Raises:
+        LectureCheckError: a named file is missing or cannot be read, or the settings are wrong.
+    """
+    from pytest_lecturecheck.store.history import read_history  # noqa: PLC0415 - few repositories have one
+
+    path: Path | None = options.history
+    if path is None:
+        root = root_of(options)
+        path = resolve({}, root, root).history
+        # The first session will write it.
+        if path is None or not path.exists():
+            return None, ()
+    found = read_history(path)
+    warn_skipped(found.faults)
+    return path, found.lines
 
 
 def side_of(options: argparse.Namespace, reference: str) -> Side:

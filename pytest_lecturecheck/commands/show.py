@@ -6,25 +6,28 @@ import argparse
 import difflib
 from typing import Final
 
-from pytest_lecturecheck.commands.arguments import add_root, width
+from pytest_lecturecheck.commands.arguments import add_history, add_root, width
 from pytest_lecturecheck.errors import LectureCheckError
 
-HELP: Final = "show the history of a lecture over the kept sessions, and slow drifts"
+HELP: Final = "show the history of a lecture over the kept sessions and the history file, and slow drifts"
 DESCRIPTION: Final = """\
-Show one lecture over all kept sessions: date, verdict, peak, time, and changes of versions and machine.
+Show one lecture over all kept sessions: date, verdict, peak, time, and changes of versions and machine. The sessions
+of the history file (the setting history, or --history) are included; a session that is in both counts once.
 
   lecturecheck show lectures/nuts.md
   lecturecheck show nuts.md                    the end of its path is enough
+  lecturecheck show nuts.md --history h.jsonl  with a history that the settings do not name
 
 A slow drift is reported if a value changes by 3 % a month or more, over at least 5 sessions and 14 days on the same
 platform and class of machine with the same method, and if the change exceeds the noise. The setting keep-runs (50)
-limits the number of kept sessions."""
+limits the number of kept sessions; a history is never shortened."""
 _NEAR: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("lecture", metavar="LECTURE", help="path from rootdir, or the end of it")
+    add_history(parser)
     add_root(parser)
 
 
@@ -36,15 +39,17 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         Exit status, and the lines to print.
 
     Raises:
-        LectureCheckError: no kept session ran such a lecture.
+        LectureCheckError: no session ran such a lecture.
     """
-    from pytest_lecturecheck.commands.session_lookup import has_colour, runs_folder, sessions_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.commands.session_lookup import has_colour, history_of, runs_folder, sessions_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.report.terminal.lecture_history import render_history  # noqa: PLC0415 - as above
 
-    sessions = sessions_of(options)
-    known = sorted({kept.run.lecture for session in sessions for kept in session.runs})
-    lecture = _find(options.lecture, known, str(runs_folder(options)))
-    return 0, render_history(sessions, lecture, width=width(), colour=has_colour())
+    path, history = history_of(options)
+    sessions = sessions_of(options, may_be_empty=bool(history))
+    known = {kept.run.lecture for session in sessions for kept in session.runs} | {line.lecture for line in history}
+    where = str(runs_folder(options)) if path is None else f"{runs_folder(options)} and {path}"
+    lecture = _find(options.lecture, sorted(known), where)
+    return 0, render_history(sessions, lecture, width=width(), history=history, colour=has_colour())
 
 
 def _find(wanted: str, known: list[str], where: str) -> str:

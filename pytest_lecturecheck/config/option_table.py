@@ -254,11 +254,19 @@ OPTIONS: Final = (
     Option(
         name="report",
         group="report",
-        help="write a report; the file's ending selects the format: .html, .json or .md; repeatable",
+        help="write a report; the file's ending selects the format: .html, .md, .json, .csv, .metrics.txt "
+        "(OpenMetrics), .bmf.json, .benchmark.json, .customSmallerIsBetter.json or .shields.json; repeatable",
         reader="config.option_values.read_report",
         default=(),
         metavar="FILE",
         is_list=True,
+    ),
+    Option(
+        name="history",
+        group="report",
+        help="append a line for each lecture to this file, which outlives the machine and is made to be committed",
+        reader="config.option_values.read_history",
+        metavar="FILE",
     ),
     Option(
         name="keep-runs",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.config.environment import JaxMemory
+from pytest_lecturecheck.config.report_formats import check_report_name
 from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.platform import parse_platform_label
@@ -19,7 +20,7 @@ from pytest_lecturecheck.model.profile import TraceRequest
 from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
-REPORT_SUFFIXES: Final = (".html", ".json", ".md")
+HISTORY_SUFFIX: Final = ".jsonl"
 _DIGITS: Final = re.compile("[0-9]{1,18}")
 
 
@@ -168,8 +169,15 @@ def read_platform(value: object) -> str:
 def read_report(value: object) -> str:
     """Return the path of a report whose ending names a known format."""
     text = read_text(value)
-    if Path(text).suffix.lower() not in REPORT_SUFFIXES:
-        msg = f"report {text!r} has no known format; expected a name ending in {' or '.join(REPORT_SUFFIXES)}"
+    check_report_name(text)
+    return text
+
+
+def read_history(value: object) -> str:
+    """Return the path of a history, which has one JSON value in each line."""
+    text = read_text(value)
+    if Path(text).suffix.lower() != HISTORY_SUFFIX:
+        msg = f"history {text!r} is not named like one; expected a name ending in {HISTORY_SUFFIX}"
         raise SettingsError(msg)
     return text
 

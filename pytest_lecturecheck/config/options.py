@@ -57,6 +57,7 @@ class SessionSettings:
         platform: the label the user chose, or ``None`` for the detected one.
         budget_folder: folder of the budget files.
         reports: files to write.
+        history: file to which each session appends its lectures, or ``None``.
         suffixes: further file endings that are lectures.
         exclude: glob patterns of lectures to leave out, relative to rootdir.
         tolerance: the rule for new limits where the settings state one; ``None`` keeps the one of a budget file.
@@ -101,6 +102,7 @@ class SessionSettings:
     cloud_notices: bool
     github: bool
     takes_leases: bool
+    history: Path | None = None
     platform: str | None = None
     changed: str | None = None
     jax_memory: JaxMemory = JaxMemory.SHARE
@@ -176,6 +178,7 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         run_count=values.get("runs", _RECORD_RUNS if mode is Mode.RECORD else 1),
         budget_folder=rootdir / values["budget-dir"],
         reports=tuple(reports),
+        history=_history(given, in_file, rootdir, invocation_dir),
         tolerance=Tolerance(**tolerance) if tolerance else None,
         override=override,
         command_line=run_layer(given, lambda option: option.flag),
@@ -184,6 +187,12 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         environment=environment,
         trace=_trace_request(mode, given, in_file, file_name),
     )
+
+
+def _history(given: Mapping[str, Any], in_file: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Path | None:
+    if "history" in given:
+        return invocation_dir / str(given["history"])
+    return rootdir / str(in_file["history"]) if "history" in in_file else None
 
 
 def _check_cohorts(cohorts: tuple[CohortSpec, ...], rootdir: Path, file_name: str) -> None:

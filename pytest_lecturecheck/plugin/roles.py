@@ -170,6 +170,8 @@ class ControllerRole:
         if settings.changed is not None:
             _check_commit(self._config.rootpath, settings.changed)
         outputs = [("report", path) for path in settings.reports]
+        if settings.history is not None:
+            outputs.append(("history", settings.history))
         if settings.mode is Mode.RECORD:
             outputs.append(("budget file", results.budget_file))
         for what, path in outputs:

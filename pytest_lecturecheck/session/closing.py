@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.config.options import Mode, SessionSettings
+from pytest_lecturecheck.config.report_formats import check_report_name
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome
@@ -25,7 +26,8 @@ from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.own_folder import make_own_folder
 from pytest_lecturecheck.store.path_redaction import hide_places
 from pytest_lecturecheck.store.runs import entry_to_dict
-from pytest_lecturecheck.store.session_history import FOLDER_NAME, keep_session, with_short_timelines
+from pytest_lecturecheck.store.session_history import FOLDER_NAME, keep_session, new_session_name, with_short_timelines
+from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.budget.recording import Change
@@ -58,6 +60,8 @@ class Closing:
         self._platform = platform
         self._budget_file = budget_file
         self._entries = entries
+        self._ended = dt.datetime.now(dt.UTC)
+        self._name = ""
         self._written: list[str] = []
         self._changes: Sequence[Change] = ()
 
@@ -68,10 +72,14 @@ class Closing:
         Returns:
             Whether everything could be written; the summary names what could not.
         """
+        self._ended = dt.datetime.now(dt.UTC)
+        self._name = new_session_name(self._ended)
         writes: list[tuple[Path, Callable[[], None]]] = []
         if self._settings.mode is Mode.RECORD:
             writes.append((self._budget_file, self._record))
         writes += [(path, partial(self._write_report, path, machine)) for path in self._settings.reports]
+        if self._settings.history is not None:
+            writes.append((self._settings.history, partial(self._append_history, self._settings.history)))
         is_whole = True
         for path, write in writes:
             try:
@@ -91,14 +99,16 @@ class Closing:
         entries = [replace(entry, run=run) for entry, run in zip(self._entries, runs, strict=True)]
         try:
             folder = make_own_folder(self._rootdir) / FOLDER_NAME
-            keep_session(folder, self._document(entries, is_compact=True), now=_now(), most=most)
+            text = self._document(entries, is_compact=True)
+            keep_session(folder, text, now=self._ended, most=most, name=self._name)
         except OSError as exc:
             self._written.append(f"{OWN_FOLDER} cannot be written ({exc.strerror or exc}): this session is not kept")
 
     def _document(self, entries: Sequence[Entry], *, is_compact: bool = False) -> str:
         """Return the session as JSON that can be shared: the folders of this machine are hidden."""
         about = {
-            "ended": _now().isoformat(timespec="seconds"),
+            "session": self._name,
+            "ended": self._ended.isoformat(timespec="seconds"),
             "mode": self._settings.mode.value,
             "version": __version__,
             "commit": read_commit(self._rootdir),
@@ -108,8 +118,35 @@ class Closing:
             entry_to_dict(entry.run, entry.verdict, seconds=entry.seconds, budget=entry.budget)
             for entry in entries
         ]
-        text = render_json(records, entries, platform=self._platform, about=about, is_compact=is_compact)
+        return self._hide(render_json(records, entries, platform=self._platform, about=about, is_compact=is_compact))
+
+    def _hide(self, text: str) -> str:
         return hide_places(text, root=self._rootdir, home=Path.home(), prefix=Path(sys.prefix))
+
+    def _append_history(self, path: Path) -> None:
+        from pytest_lecturecheck.store.history import append_history  # noqa: PLC0415 - only where there is a history
+        from pytest_lecturecheck.verdict.history_lines import history_lines  # noqa: PLC0415 - as above
+
+        lines = history_lines(self._as_kept())
+        append_history(path, lines, self._hide)
+        count = len(lines)
+        self._written.append(f"history: {count} line{'' if count == 1 else 's'} appended to {self._shown(path)}")
+
+    def _as_kept(self) -> KeptSession:
+        """Return the session as it will be read back."""
+        runs = (
+            KeptRun(run=entry.run, verdict=entry.verdict, seconds=entry.seconds, budget=entry.budget)
+            for entry in self._entries
+        )
+        return KeptSession(
+            name=self._name,
+            platform=self._platform,
+            runs=tuple(runs),
+            ended=self._ended,
+            mode=self._settings.mode.value,
+            version=__version__,
+            commit=read_commit(self._rootdir),
+        )
 
     def _record(self) -> None:
         from pytest_lecturecheck.budget.recording import record  # noqa: PLC0415 - only to record
@@ -120,7 +157,7 @@ class Closing:
         with locked(self._budget_file.parent):
             # As the file stands now: another session, or a person, may have written to it since the start.
             before = load_budgets(self._budget_file)
-            today = dt.datetime.now(dt.UTC).date()
+            today = self._ended.date()
             budgets, self._changes = record(before, runs, today=today, tolerance=self._settings.tolerance)
             is_changed = budgets != before
             if is_changed:
@@ -131,17 +168,18 @@ class Closing:
             self._written.append(f"budgets in {self._shown(self._budget_file)} are unchanged")
 
     def _write_report(self, path: Path, machine: Machine) -> None:
-        if path.suffix.lower() == ".html":
-            # A templating library is loaded only where a page is wanted.
-            from pytest_lecturecheck.report.html import render_html  # noqa: PLC0415 - see above
+        from pytest_lecturecheck.report.report_file import SessionFacts, render_report  # noqa: PLC0415 - only for reports
 
-            text = render_html(self._entries, platform=self._platform, machine=machine)
-        elif path.suffix.lower() == ".json":
-            text = self._document(self._entries)
-        else:
-            from pytest_lecturecheck.report.markdown_report import render_markdown  # noqa: PLC0415 - as above
-
-            text = render_markdown(self._entries, platform=self._platform, machine=machine)
+        facts = SessionFacts(
+            platform=self._platform,
+            session=self._name,
+            ended=self._ended.isoformat(timespec="seconds"),
+            version=__version__,
+            commit=read_commit(self._rootdir),
+            machine=machine,
+        )
+        form = check_report_name(path.name)
+        text = render_report(form, self._entries, facts, document=lambda: self._document(self._entries))
         write_text_atomically(path, text)
         self._written.append(f"report: {self._shown(path)}")
 
@@ -165,10 +203,6 @@ class Closing:
             lines += ["", *render_changes(self._changes, width=width, colour=colour)]
             lines += render_unrecorded([entry.run for entry in self._entries], width=width)
         return [*lines, *([""] if self._written else []), *self._written]
-
-
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
 
 
 def _fails(entry: Entry) -> bool:

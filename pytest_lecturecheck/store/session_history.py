@@ -57,9 +57,23 @@ def _with_short_timeline(run: Run, most: int) -> Run:
     return replace(run, timeline=timeline, devices=devices, members=members)
 
 
-def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Path | None:
+def new_session_name(now: dt.datetime) -> str:
+    """Return a name for a session that ends now: its time in UTC and a short id."""
+    # Sessions of one second are in order as well; the last digit keeps two of one microsecond apart.
+    within_second = f"{now.microsecond:05x}{secrets.token_hex(1)[0]}"
+    return f"{now.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{within_second}"
+
+
+def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int, name: str | None = None) -> Path | None:
     """
     Write the document of a session, and remove the oldest documents beyond ``most``.
+
+    Args:
+        folder: the folder of kept sessions.
+        text: the document.
+        now: when the session ended.
+        most: number of sessions to keep.
+        name: the name that the document states, or ``None`` for a new one.
 
     Returns:
         The file, or ``None`` if no sessions are kept (existing ones then stay).
@@ -69,9 +83,7 @@ def keep_session(folder: Path, text: str, *, now: dt.datetime, most: int) -> Pat
     """
     if most <= 0:
         return None
-    # Sessions of one second are in order as well; the last digit keeps two of one microsecond apart.
-    within_second = f"{now.microsecond:05x}{secrets.token_hex(1)[0]}"
-    path = folder / f"{now.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{within_second}.json"
+    path = folder / f"{name or new_session_name(now)}.json"
     write_text_atomically(path, text)
     for old in session_files(folder)[:-most]:
         # Another session may have been quicker.
@@ -133,6 +145,7 @@ def _session_from_dict(name: str, plain: Any) -> KeptSession:
         mode=_text(plain, "mode"),
         version=_text(plain, "version"),
         commit=_text(plain, "commit"),
+        session=_text(plain, "session"),
     )
 
 

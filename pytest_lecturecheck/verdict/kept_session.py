@@ -63,6 +63,7 @@ class KeptSession:
         mode: "check" or "record", or an empty string.
         version: version of this package that wrote it, or an empty string.
         commit: the commit that was checked out, or an empty string.
+        session: the name that the session gave itself, or an empty string where its document does not state one.
     """
 
     name: str
@@ -72,6 +73,12 @@ class KeptSession:
     mode: str = ""
     version: str = ""
     commit: str = ""
+    session: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Return the name by which the session is recognised in every copy of its document."""
+        return self.session or self.name
 
     @property
     def title(self) -> str:

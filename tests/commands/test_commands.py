@@ -152,7 +152,10 @@ def test_damaged_files_are_skipped_and_named(book, capsys):
     [
         (
             ("report", "-o", "x.pdf"),
-            "-o x.pdf: unknown report format; expected a name ending in .html, .md or .json",
+            (
+                "-o x.pdf: report 'x.pdf' has no known format; expected a name ending in .json, .md, .html, .csv, "
+                ".metrics.txt, .shields.json, .customSmallerIsBetter.json, .benchmark.json or .bmf.json"
+            ),
         ),
         (("report", "no.json"), "no.json: cannot be read: No such file or directory"),
         (

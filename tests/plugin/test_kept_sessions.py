@@ -10,8 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 import pytest
+from support.json_schemas import SCHEMAS
 
+from pytest_lecturecheck.store.history import read_history
 from pytest_lecturecheck.store.session_history import read_session, session_files
 
 RUNS = Path(".lecturecheck") / "runs"
@@ -22,6 +25,7 @@ def test_each_session_leaves_its_document(pytester, lecture, workers):
     lecture("good.ipynb")
     lecture("bad.ipynb", "import json", "json.loads('no')", "x = 1")
     start = pytester.runpytest_subprocess if workers else pytester.runpytest_inprocess
+    pytester.path.joinpath("lecturecheck.toml").write_text('history = "past/h.jsonl"', encoding="utf-8")
     start("--lecture-budget", "--lecture-report=r.json", *workers).assert_outcomes(failed=1, passed=1)
     (path,) = session_files(RUNS)
     session = read_session(path)
@@ -34,11 +38,31 @@ def test_each_session_leaves_its_document(pytester, lecture, workers):
     kept, reported = (json.loads(Path(name).read_text(encoding="utf-8")) for name in (path, "r.json"))
     assert kept["runs"] == reported["runs"]
     assert {**kept, "ended": ""} == {**reported, "ended": ""}
+    jsonschema.validate(kept, SCHEMAS["report.schema.json"])
+    for row in Path("past/h.jsonl").read_text(encoding="ascii").splitlines():
+        jsonschema.validate(json.loads(row), SCHEMAS["history.schema.json"])
     # The traceback runs through the standard library and the lecture's folder; neither is told.
     text = path.read_text(encoding="ascii")
     assert "JSONDecodeError" in text
+    past = Path("past/h.jsonl")
     for place in (os.path.realpath(pytester.path), str(Path.home()), sys.prefix):
-        assert json.dumps(str(place))[1:-1] + "/" not in text
+        assert json.dumps(str(place))[1:-1] + "/" not in text + past.read_text(encoding="ascii")
+    lines = read_history(past).lines
+    assert {line.lecture: (line.verdict, line.cell) for line in lines} == {
+        "bad.ipynb": ("failed", 2),
+        "good.ipynb": ("no budget", None),
+    }
+    assert {line.session for line in lines} == {session.identity} == {path.stem}
+
+
+def test_each_session_appends_to_the_history_even_if_none_is_kept(pytester, lecture):
+    lecture("a.ipynb")
+    pytester.path.joinpath("lecturecheck.toml").write_text("keep-runs = 0", encoding="utf-8")
+    for _ in range(2):
+        result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-history=h.jsonl")
+        result.stdout.fnmatch_lines(["history: 1 line appended to h.jsonl"])
+    pytester.runpytest_inprocess("--lecture-budget", "--lecture-history=h.jsonl", "--collect-only")
+    assert len({line.session for line in read_history(Path("h.jsonl")).lines}) == 2
 
 
 def test_recording_sessions_are_kept_and_the_oldest_are_removed(pytester, lecture):

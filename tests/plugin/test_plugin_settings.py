@@ -83,6 +83,11 @@ def test_invalid_settings_are_reported(pytester, lecture, name, head, body, mess
             ["--lecture-budget", "--lecture-report=lecture.ipynb/r.html"],
             "report *r.html cannot be written: *lecture.ipynb is a file; expected a folder",
         ),
+        (["--lecture-budget", "--lecture-history=no.report"], "--lecture-history: history 'no.report' is not named *"),
+        (
+            ["--lecture-budget", "--lecture-history=report.md/h.jsonl"],
+            "history *h.jsonl cannot be written: *report.md is a file; expected a folder",
+        ),
         (["--lecture-budget"], "the budget folder *lecture-budgets is a file; expected a folder"),
         (["--lecture-record"], "the budget folder *lecture-budgets is a file; expected a folder"),
     ],
@@ -90,6 +95,7 @@ def test_invalid_settings_are_reported(pytester, lecture, name, head, body, mess
 def test_outputs_that_cannot_be_written_stop_the_session(pytester, lecture, args, message):
     lecture("lecture.ipynb", "open('ran', 'w')")
     pytester.mkdir("taken.md")
+    pytester.path.joinpath("report.md").write_text("", encoding="utf-8")
     if "report" not in args[-1]:
         pytester.path.joinpath("lecture-budgets").write_text("", encoding="utf-8")
     result = pytester.runpytest_inprocess(*args, "--rootdir=.")

@@ -17,11 +17,13 @@ from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_fraction
+from pytest_lecturecheck.verdict.history_lines import HistoryLine
 from pytest_lecturecheck.verdict.kept_session import KeptSession, Subject
 from pytest_lecturecheck.verdict.session_diff import Side, SideLecture, differences, side_of_session
 
 _INDENT: Final = "  "
 _DAY_SECONDS: Final = 86400
+_NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
 _WATCHED: Final = (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.GPU_LIVE, Metric.COMPILE)
 _GOOD: Final = frozenset({"within", "recorded", "fits"})
 
@@ -42,14 +44,27 @@ class Moment:
     lecture: SideLecture
 
 
-def moments_of(sessions: Sequence[KeptSession], subject: Subject) -> list[Moment]:
-    """Return a lecture's history in the order of the sessions, the oldest first."""
+def moments_of(sessions: Sequence[KeptSession], subject: Subject, history: Sequence[HistoryLine] = ()) -> list[Moment]:
+    """
+    Return a lecture's moments, the oldest first; those without a time come before all others.
+
+    Args:
+        sessions: the kept sessions, the oldest first.
+        subject: lecture and variant.
+        history: lines of a history; those of kept sessions are skipped, because the sessions hold more.
+    """
     found = []
     for session in sessions:
         lecture = side_of_session(session, "").lectures.get(subject)
         if lecture is not None:
             found.append(Moment(ended=session.ended, platform=session.platform, lecture=lecture))
-    return found
+    kept = {session.identity for session in sessions}
+    found += [
+        Moment(ended=line.moment, platform=line.platform, lecture=line.as_side)
+        for line in history
+        if line.subject == subject and line.session not in kept
+    ]
+    return sorted(found, key=lambda moment: moment.ended or _NEVER) if history else found
 
 
 def drift_of(moments: Sequence[Moment], metric: Metric) -> tuple[Drift | None, int, float]:
@@ -84,7 +99,13 @@ def _kind(moment: Moment, metric: Metric) -> object:
 
 
 def render_history(
-    sessions: Sequence[KeptSession], lecture: str, *, width: int, colour: bool = False, most: int = 30
+    sessions: Sequence[KeptSession],
+    lecture: str,
+    *,
+    width: int,
+    history: Sequence[HistoryLine] = (),
+    colour: bool = False,
+    most: int = 30,
 ) -> list[str]:
     """
     Render a lecture's history, one part for each of its variants.
@@ -93,14 +114,18 @@ def render_history(
         sessions: the kept sessions, the oldest first.
         lecture: the lecture's name.
         width: columns of the terminal.
+        history: lines of a history, which are further sessions.
         colour: whether colour codes are written.
         most: rows of the table; older sessions still count for the trend.
     """
     paint = Paint(colour=colour)
-    variants = sorted({kept.run.variant for session in sessions for kept in session.of(lecture)})
+    variants = sorted(
+        {kept.run.variant for session in sessions for kept in session.of(lecture)}
+        | {line.variant for line in history if line.lecture == lecture}
+    )
     lines: list[str] = []
     for variant in variants:
-        moments = moments_of(sessions, (lecture, variant))
+        moments = moments_of(sessions, (lecture, variant), history)
         name = one_line(f"{lecture} [{variant}]" if variant else lecture)
         title = f"{name}: {len(moments)} session{plural(len(moments))}"
         lines += ["", paint(Tone.TITLE, title), *_table(moments[-most:], width, paint)]
