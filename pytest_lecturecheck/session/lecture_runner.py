@@ -144,7 +144,14 @@ class LectureRunner:
             budget=results.checked_budget(run.lecture, run.variant),
             seconds=time.perf_counter() - began,
         )
-        return with_source_of(entry, {lecture.name: lecture})
+        return with_source_of(self._with_joint_notes(entry), {lecture.name: lecture})
+
+    def _with_joint_notes(self, entry: Entry) -> Entry:
+        if not entry.verdict.failed:
+            return entry
+        from pytest_lecturecheck.session.earlier_failures import with_joint_notes  # noqa: PLC0415 - at failures only
+
+        return with_joint_notes(entry, self._context.rootdir)
 
     def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
         context, lecture, variant = self._context, job.prepared.lecture, job.prepared.variant.name

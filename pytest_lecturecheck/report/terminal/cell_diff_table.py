@@ -14,6 +14,7 @@ from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.cell_diff import CellPair, Divergence, RunPair, compare_cells
+from pytest_lecturecheck.verdict.joint_failures import read_together
 from pytest_lecturecheck.verdict.session_diff import Pair
 from pytest_lecturecheck.verdict.suspects import Rank, Suspect, rank_suspects
 
@@ -57,6 +58,7 @@ def render_cells(runs: RunPair, *, width: int, paint: Paint) -> list[str]:
     lines = [paint(Tone.TITLE, f"{one_line(runs.before.lecture)}, cell by cell"), *_cell_table(runs, width, paint)]
     text = f"first cell whose need diverges: {_divergence_text(first)}" if first is not None else "no cell diverges"
     lines += ["", *wrap(text, width)]
+    lines += [line for note in read_together([runs.before, runs.after]) for line in wrap(note, width)]
     suspects = rank_suspects(runs.before, runs.after, first)
     if not suspects:
         return [*lines, "nothing that was recorded differs underneath"]

@@ -11,13 +11,16 @@ from typing import Final
 
 from pytest_lecturecheck.budget.drift import LEAST_COUNT, LEAST_DAYS, LEAST_FRACTION, Drift, find_drift
 from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_fraction
+from pytest_lecturecheck.verdict import VerdictKind
 from pytest_lecturecheck.verdict.history_lines import HistoryLine
+from pytest_lecturecheck.verdict.joint_failures import read_together
 from pytest_lecturecheck.verdict.kept_session import KeptSession, Subject
 from pytest_lecturecheck.verdict.session_diff import Side, SideLecture, differences, side_of_session
 
@@ -132,8 +135,15 @@ def render_history(
         if len(moments) > most:
             lines.append(f"{len(moments) - most} older sessions left out")
         lines += _section("What changed", list(_changes(moments[-most - 1 :])), width, paint)
+        lines += _section("Failures read together", read_together(_runs_of(sessions, lecture, variant)), width, paint)
         lines += _section("Trend", list(_trends(moments)), width, paint)
     return lines[1:]
+
+
+def _runs_of(sessions: Sequence[KeptSession], lecture: str, variant: str) -> list[Run]:
+    """Return the runs that sessions have made themselves, the oldest first."""
+    kept = (kept for session in sessions for kept in session.of(lecture) if kept.run.variant == variant)
+    return [item.run for item in kept if item.verdict.kind is not VerdictKind.FAILED_BEFORE]
 
 
 def _table(moments: Sequence[Moment], width: int, paint: Paint) -> list[str]:

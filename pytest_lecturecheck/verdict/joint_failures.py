@@ -1,0 +1,163 @@
+"""
+Several failures of one lecture read together.
+
+One failure shows where memory ran out. Several show whether memory was the reason: a cell that fails at the same peak
+while the limit grows has met a limit inside a library, and cells that change from run to run point at fragmentation or
+at other programs. Pure functions over kept runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_lecturecheck.diagnosis.cause import CauseKind
+from pytest_lecturecheck.diagnosis.requests import parse_array_size, parse_request
+from pytest_lecturecheck.diagnosis.rules import find_cause
+from pytest_lecturecheck.model.evidence import Evidence
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.units import MIB, format_size
+
+_SAME_PEAK_FRACTION: Final = 0.1
+_SAME_SIZE_FRACTION: Final = 0.05
+_GROWN_FACTOR: Final = 1.3
+_NEAR_LIMIT_FRACTION: Final = 0.85
+_SAME_LIMIT_FACTOR: Final = 1.1
+_LEAST_SCATTERED: Final = 3
+_LEAST_REQUEST_BYTES: Final = 256 * MIB
+_MEMORY_CAUSES: Final = frozenset(
+    {
+        CauseKind.REQUEST_REFUSED,
+        CauseKind.MEMORY_EXHAUSTED,
+        CauseKind.LIBRARY_LIMIT,
+        CauseKind.HOST_OUT_OF_MEMORY,
+        CauseKind.DEVICE_OUT_OF_MEMORY,
+        CauseKind.FRAGMENTED_POOL,
+        CauseKind.LIBRARY_OUT_OF_MEMORY,
+        CauseKind.OOM_KILLED,
+        CauseKind.STOPPED_AT_CAP,
+        CauseKind.NATIVE_OUT_OF_MEMORY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """One failure of memory: its cell, the peak in it, and the limit that was in force."""
+
+    run: Run
+    cell: int
+    peak_bytes: int
+    limit_bytes: int
+
+
+def read_together(runs: Sequence[Run]) -> tuple[str, ...]:
+    """
+    Return what several runs of one lecture say together, one sentence each; empty where they say nothing.
+
+    Args:
+        runs: runs of one lecture and variant, in the order in which they were made; of any platform.
+    """
+    failures = [failure for run in runs if (failure := _failure(run)) is not None]
+    found = [*_internal_limit(failures), *_scattered(failures)]
+    return (*found, *_requests_met_elsewhere(runs))
+
+
+def _failure(run: Run) -> _Failure | None:
+    evidence = run.evidence
+    if evidence is None or evidence.cell_number is None or find_cause(evidence).kind not in _MEMORY_CAUSES:
+        return None
+    peak, limit = evidence.memory.peak_footprint_bytes, _limit_bytes(evidence)
+    if peak is None or limit is None:
+        return None
+    return _Failure(run=run, cell=evidence.cell_number, peak_bytes=peak, limit_bytes=limit)
+
+
+def _limit_bytes(evidence: Evidence) -> int | None:
+    known = [evidence.conditions.cap_bytes, evidence.memory.limit_bytes]
+    return min((size for size in known if size is not None), default=None)
+
+
+def _internal_limit(failures: Sequence[_Failure]) -> Iterator[str]:
+    if not failures:
+        return
+    last = failures[-1]
+    alike = [item for item in failures if item.cell == last.cell]
+    limits = sorted(item.limit_bytes for item in alike)
+    if len(alike) < 2 or limits[-1] < _GROWN_FACTOR * limits[0]:  # noqa: PLR2004 - a comparison takes two
+        return
+    peaks = sorted(item.peak_bytes for item in alike)
+    grew = f"while the limit grew from {format_size(limits[0])} to {format_size(limits[-1])}"
+    if peaks[-1] - peaks[0] <= _SAME_PEAK_FRACTION * peaks[-1] and peaks[-1] < _NEAR_LIMIT_FRACTION * limits[-1]:
+        yield (
+            f"{len(alike)} runs failed in code cell {last.cell} at the same peak of about {format_size(peaks[-1])}, "
+            f"{grew}: an internal limit or one request that is too large, not want of memory; "
+            "a larger machine does not help"
+        )
+    elif all(item.peak_bytes >= _NEAR_LIMIT_FRACTION * item.limit_bytes for item in alike):
+        yield (
+            f"{len(alike)} runs failed in code cell {last.cell}, each at its limit, {grew}: "
+            f"the cell needs more than {format_size(limits[-1])}"
+        )
+
+
+def _scattered(failures: Sequence[_Failure]) -> Iterator[str]:
+    if not failures:
+        return
+    limit = failures[-1].limit_bytes
+    alike = [
+        item
+        for item in failures
+        if max(item.limit_bytes, limit) <= _SAME_LIMIT_FACTOR * min(item.limit_bytes, limit)
+        and item.run.platform == failures[-1].run.platform
+    ]
+    cells = [item.cell for item in alike]
+    if len(alike) >= _LEAST_SCATTERED and len(set(cells)) == len(cells):
+        numbers = ", ".join(map(str, cells))
+        yield (
+            f"{len(alike)} runs under the same limit failed in different code cells ({numbers}): fragmentation, "
+            "or other programs that took memory, rather than the need of one cell"
+        )
+
+
+def _requests_met_elsewhere(runs: Sequence[Run]) -> Iterator[str]:
+    said = set()
+    for run in runs:
+        asked, evidence = _asked_bytes(run.evidence), run.evidence
+        if asked is None or evidence is None or evidence.cell_number is None or asked < _LEAST_REQUEST_BYTES:
+            continue
+        for other in runs:
+            size = _need_bytes(other, evidence.cell_number)
+            key = (run.platform, other.platform)
+            if size is None or key in said or not _is_elsewhere(run, other):
+                continue
+            if abs(size - asked) <= _SAME_SIZE_FRACTION * max(size, asked):
+                said.add(key)
+                yield (
+                    f"the request of {format_size(asked)} in code cell {evidence.cell_number} on {run.platform} is "
+                    f"what that cell took on {other.platform} ({format_size(size)}): "
+                    "both do the same, and one is refused it"
+                )
+
+
+def _is_elsewhere(run: Run, other: Run) -> bool:
+    return run.platform != other.platform or (
+        run.machine is not None and other.machine is not None and run.machine.system != other.machine.system
+    )
+
+
+def _asked_bytes(evidence: Evidence | None) -> int | None:
+    if evidence is None or evidence.error is None:
+        return None
+    request = parse_request(evidence.error.name, evidence.error.value)
+    return request.size_bytes if request is not None else parse_array_size(evidence.error.value)
+
+
+def _need_bytes(run: Run, number: int) -> int | None:
+    """Return the most that a cell took by itself in a run in which it ended well."""
+    cell = next((cell for cell in run.cells if cell.number == number and cell.error is None), None)
+    if cell is None or cell.measured(Metric.PEAK_FOOTPRINT) is None:
+        return None
+    return cell.raised_bytes
