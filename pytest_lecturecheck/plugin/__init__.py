@@ -50,6 +50,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_configure(config: pytest.Config) -> None:
     """Register the session if one of the two modes was chosen."""
     if config.getoption("lecture_budget") or config.getoption("lecture_record"):
-        from pytest_lecturecheck.plugin.startup import register  # noqa: PLC0415 - see above
+        from pytest_lecturecheck.plugin.plain_imports import plain_imports  # noqa: PLC0415 - see above
+
+        with plain_imports():
+            from pytest_lecturecheck.plugin.startup import register  # noqa: PLC0415 - see above
 
         register(config)

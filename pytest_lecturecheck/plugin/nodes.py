@@ -109,6 +109,7 @@ class LectureItem(pytest.Item):
         Raises:
             LectureReadError: the file cannot be read; pytest reports an error of this item, and the others run.
         """
+        session_of(self).start_lectures()
         try:
             name, reason = self.prepare()
         except LectureCheckError as exc:

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.plugin.nodes import LectureItem, entry_key, is_own_property
+from pytest_lecturecheck.plugin.plain_imports import plain_imports
 from pytest_lecturecheck.plugin.xdist import worker_of
 from pytest_lecturecheck.session.github_actions import guard_longrepr
 
@@ -156,7 +157,8 @@ class ReportedEntries:
         entries = self._context.results.take(entries, instead_of=self._reported.get(key, ()))
         self._reported[key] = entries
         if is_final:
-            self._saver.save(entries)
+            with plain_imports():
+                self._saver.save(entries)
             self._context.memory.note(entries, str(getattr(report, _STATE, "")))
         for entry in entries:
             self._config.hook.pytest_lecturecheck_verdict(config=self._config, run=entry.run, verdict=entry.verdict)

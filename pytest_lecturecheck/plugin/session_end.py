@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.plugin.plain_imports import plain_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +76,8 @@ class ControllerEnd:
         if session.config.getoption("collectonly"):
             return
         context = self._session.context
-        is_whole = context.results.finish(context.machine)
+        with plain_imports():
+            is_whole = context.results.finish(context.machine)
         self._saver.end(is_whole=is_whole)
         fault = self._github.write_summary(
             context.results.entries, platform=context.results.platform, machine=context.machine

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_lecturecheck.plugin.plain_imports import plain_imports
 from pytest_lecturecheck.plugin.worker_configuration import WorkerConfiguration
+from pytest_lecturecheck.session.early_start import start_early
 from pytest_lecturecheck.session.item_planning import ItemPlanner
 from pytest_lecturecheck.session.library_path import library_path
 from pytest_lecturecheck.session.pytest_arguments import Arguments
@@ -46,10 +48,16 @@ class LectureCheckSession:
         """Return what reads and runs lectures; the first use loads nbclient, nbformat and the like."""
         if self._lectures is None:
             # Only here, so that collection stays cheap; and not from a lecture's folder, which may hold a yaml.py.
-            with library_path(self.context.rootdir, self.context.invocation_dir):
+            with plain_imports(), library_path(self.context.rootdir, self.context.invocation_dir):
                 from pytest_lecturecheck.session.lecture_service import LectureService  # noqa: PLC0415 - see above
             self._lectures = LectureService(self.context)
         return self._lectures
+
+    def start_lectures(self) -> LectureService:
+        """Return what runs lectures, now that the first one is about to run."""
+        if self._lectures is None:
+            start_early(self.context)
+        return self.lectures
 
     def _read(self, path: Path, name: str) -> Lecture:
         return self.lectures.read(path, name)

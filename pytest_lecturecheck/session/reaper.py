@@ -26,6 +26,7 @@ from pytest_lecturecheck.probe.marked_processes import find_marked
 _ROUNDS: Final = 100
 _ROUND_SECONDS: Final = 0.02
 _SWEEP_SECONDS: Final = 0.2
+_CLOSE_SECONDS: Final = 5.0
 _KILL_SECONDS: Final = 10.0
 """A killed process needs a core before it is gone, and a busy machine takes its time to give it one."""
 _FOLDER_PREFIXES: Final = ("lc-", "lc-run-", "lecturecheck-")
@@ -65,8 +66,10 @@ class Reaper:
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=5)
+        # Only here: the process itself loads as little as possible.
+        from pytest_lecturecheck.kernel.launchers.ended import wait_ended  # noqa: PLC0415 - see above
+
+        wait_ended(self._process, _CLOSE_SECONDS)
         self._process = None
 
     def _start(self) -> bool:
@@ -111,6 +114,8 @@ def main() -> None:
             runs.pop(message.get("remove"), None)
     for token, run in runs.items():
         clean_up(token, run)
+    # There is nothing to flush, and the session waits for the end.
+    os._exit(0)
 
 
 def clean_up(token: str, run: dict[str, Any]) -> None:

@@ -93,11 +93,13 @@ def main() -> None:
     added = {name: value for name, value in os.environ.items() if given.get(name) != value}
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         is_kernel = serve(requests, added)
-    if is_kernel:
-        take_pages(pages)
-        # On the server's own stack, so that the interpreter ends as that of any kernel does, exit handlers included.
-        # ipykernel has read the variable of this name when it was imported, which was before the supervisor existed.
-        kernelapp.launch_new_instance(parent_handle=int(os.environ["JPY_PARENT_PID"]))
+    if not is_kernel:
+        # There is nothing to clean up, and to take an interpreter apart takes time.
+        os._exit(0)
+    take_pages(pages)
+    # On the server's own stack, so that the interpreter ends as that of any kernel does, exit handlers included.
+    # ipykernel has read the variable of this name when it was imported, which was before the supervisor existed.
+    kernelapp.launch_new_instance(parent_handle=int(os.environ["JPY_PARENT_PID"]))
 
 
 def serve(requests: socket.socket, added: dict[str, str]) -> bool:

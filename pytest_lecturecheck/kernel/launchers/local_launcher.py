@@ -8,6 +8,7 @@ Elsewhere, and where no supervisor can be had, it is a child of this process.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -134,6 +135,18 @@ class LocalLauncher:
 
 
 LOCAL: Final[Launcher] = LocalLauncher()
+
+
+def kernel_environment_of(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a kernel here: that of this process, with these variables of its own."""
+    # pytest's own variables change how ipykernel treats its output.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return {**env, **variables}
+
+
+def expect_kernels(variables: Mapping[str, str]) -> None:
+    """Start what forks kernels of this interpreter, before it is certain that one is asked for with these variables."""
+    _SERVERS.expect([sys.executable, "-m", "ipykernel_launcher"], kernel_environment_of(variables))
 
 
 def close_servers() -> None:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pytest_lecturecheck.kernel.launchers import fork_server
+from pytest_lecturecheck.kernel.launchers.ended import wait_ended
 from pytest_lecturecheck.kernel.launchers.fork_server import MESSAGE_BYTES, MOST_DESCRIPTORS, PLACEHOLDERS
 
 _MODULE: Final = "ipykernel_launcher"
@@ -201,11 +202,14 @@ class _Server:
     def send(self, request: bytes, descriptors: Sequence[int]) -> None:
         socket.send_fds(self._requests, [request], list(descriptors))
 
-    def close(self) -> None:
+    def let_go(self) -> None:
+        """Have the process end."""
         self._requests.close()
-        try:
-            self.process.wait(timeout=_CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
+
+    def close(self) -> None:
+        """Have the process end, and wait until it has."""
+        self.let_go()
+        if not wait_ended(self.process, _CLOSE_SECONDS):
             self.process.kill()
             self.process.wait()
 
@@ -325,10 +329,20 @@ class KernelServers:
             self._servers.popitem(last=False)[1].close()
         return server
 
+    def expect(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start the server of kernels that will probably be asked for; it takes longer than to find out which."""
+        if IS_SUPPORTED and is_forkable(argv, environment):
+            with suppress(OSError):
+                self._server(_key(tuple(argv), environment))
+
     def close(self) -> None:
         """End the servers; kernels that run go on. Safe to call twice."""
-        while self._servers:
-            self._servers.popitem()[1].close()
+        servers = list(self._servers.values())
+        self._servers.clear()
+        for server in servers:
+            server.let_go()
+        for server in servers:
+            server.close()
 
 
 def _read_answer(answer: bytes, program: str) -> dict[str, Any]:

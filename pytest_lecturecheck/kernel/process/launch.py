@@ -22,7 +22,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
 from pytest_lecturecheck.errors import KernelStartError
-from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, kernel_environment_of
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.provisioner import LectureProvisioner
@@ -240,8 +240,4 @@ def _request(need: KernelNeed, token: str, connection_file: Path, cwd: Path) -> 
 
 
 def _environment(token: str, extra_env: Mapping[str, str] | None) -> dict[str, str]:
-    # pytest's own variables change how ipykernel treats its output.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    env.update(extra_env or {})
-    env[RUN_TOKEN_VARIABLE] = token
-    return env
+    return {**kernel_environment_of(extra_env or {}), RUN_TOKEN_VARIABLE: token}
