@@ -5,7 +5,7 @@
 # make test-slurm  run the tests of the launcher for Slurm, on a Slurm of two nodes that is brought up here (as root)
 # make coverage  the same under coverage
 # make picture  take the picture of the HTML report in the README anew (needs Chromium)
-# make check   ruff, mypy for three systems, import-linter
+# make check   ruff, mypy for three systems, import-linter, zizmor
 # make clean   remove what the others made
 #
 # Each works on a fresh machine with make and Python 3.11 or newer, and may be run again at any time: packages are
@@ -76,6 +76,7 @@ check: $(VENV)/.installed-tests $(VENV)/.installed-typing
 	for job in $$jobs; do wait $$job || status=1; done; \
 	exit $$status
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github docs/examples/*.yml
 
 clean:
 	rm -rf $(VENV) build dist .lecturecheck .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
