@@ -156,3 +156,8 @@ def _validate_lines(folder: Path) -> list[str]:
     return [f"{label}: {len(found.lectures)} budgets" for label, found in sorted(budgets.items())] or [
         "no budget files"
     ]
+
+
+if __name__ == "__main__":
+    # `python -m pytest_lecturecheck.commands.main`, for jobs whose PATH lacks the folder of scripts.
+    sys.exit(main())

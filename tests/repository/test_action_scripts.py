@@ -147,6 +147,14 @@ def test_proposed_budgets_are_a_patch_for_git(script, monkeypatch, tmp_path):
     assert {name: Path(name).read_text() for name in changed} == changed
 
 
+def test_only_runs_that_are_not_within_propose_budgets(script):
+    kinds = ("within", "over", "no budget", "improved", "failed")
+    given = {"platform": "here", "runs": [{"verdict": {"kind": kind}} for kind in kinds]}
+    found = script("propose").without_good_runs(given)
+    assert found["platform"] == "here"
+    assert [item["verdict"]["kind"] for item in found["runs"]] == ["over", "no budget", "improved"]
+
+
 def test_nothing_to_propose_leaves_no_patch(script, monkeypatch, tmp_path):
     propose = script("propose")
     write(tmp_path, {"lecture-report/report.json": "{}"})
@@ -167,9 +175,10 @@ def test_cache_keys_are_apart_from_those_of_others(script, inputs, monkeypatch, 
     text = written(tmp_path, "GITHUB_OUTPUT")
     assert f"\nlecturecheck-1-{sys.platform}-" in text
     assert "-12_merge-" in text
-    assert prepare.cached_paths() == [".lecturecheck", "h.jsonl", "_build/.jupyter_cache"]
+    assert "\n.lecturecheck\nh.jsonl\n" in text
+    assert prepare.book_cache() == "_build/.jupyter_cache"
     (tmp_path / "_build" / ".jupyter_cache").mkdir(parents=True)
-    assert prepare.cached_paths() == [".lecturecheck", "h.jsonl"]
+    assert prepare.book_cache() == ""
 
 
 # -- the comment -------------------------------------------------------------------------------------------------------

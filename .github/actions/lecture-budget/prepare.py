@@ -11,13 +11,13 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
-from files_of_actions import given, set_outputs
+from files_of_actions import given, plain, set_outputs
 
 FORMAT = "1"
 
 
 def main() -> None:
-    """Set the outputs ``key``, ``restore`` and ``paths``."""
+    """Set the outputs ``key``, ``restore``, ``paths``, ``book`` and ``label``."""
     label = _platform_label()
     packages = sorted({f"{item.name}=={item.version}" for item in distributions()})
     digest = hashlib.sha256("\n".join([platform.python_version(), *packages]).encode()).hexdigest()[:16]
@@ -25,25 +25,28 @@ def main() -> None:
     base = f"lecturecheck-{FORMAT}-{sys.platform}-{platform.machine()}-{label}"
     ref = re.sub(r"[^A-Za-z0-9._-]", "_", os.environ.get("GITHUB_REF_NAME", ""))[:80]
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
+    prefixes = [f"{base}-{digest}-{ref}-", f"{base}-{digest}-", f"{base}-"]
     set_outputs(
         {
             "key": f"{base}-{digest}-{ref}-{run}",
-            "restore": "\n".join([f"{base}-{digest}-{ref}-", f"{base}-{digest}-", f"{base}-"]),
-            "paths": "\n".join(cached_paths()),
+            "restore": "\n".join(prefixes),
+            # What a book shows depends on its packages: an entry of other ones is never restored.
+            "restore-book": "\n".join(f"book-{prefix}" for prefix in prefixes[:2]),
+            # A cache is found only with the same list of paths, so this list depends on inputs alone.
+            "paths": "\n".join(path for path in (".lecturecheck", given("HISTORY")) if path),
+            "book": book_cache(),
             "label": label,
         }
     )
 
 
-def cached_paths() -> list[str]:
-    """Return what is kept between jobs: compile cache, memory of failures, history, and the book's cache."""
-    paths = [".lecturecheck", given("HISTORY"), given("BOOK_CACHE")]
-    book = paths[-1]
+def book_cache() -> str:
+    """Return the book's cache if it is to be restored here; what another action has restored must not be replaced."""
+    book = given("BOOK_CACHE")
     if book and Path(book).exists():
-        # Another action has restored it; what it restored must not be written over.
-        sys.stdout.write(f"the book's cache {book!r} is there already, so it is not restored here\n")
-        paths.pop()
-    return [path for path in paths if path]
+        sys.stdout.write(f"the book's cache {plain(book)!r} is there already, so it is not restored here\n")
+        return ""
+    return book
 
 
 def _platform_label() -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from files_of_actions import given, plain
 
 NAME = "proposed-budgets.patch"
+PROPOSED = frozenset({"no budget", "over", "improved"})
 
 
 def main() -> int:
@@ -30,8 +33,12 @@ def main() -> int:
             shutil.copytree(budgets, before)
         else:
             before.mkdir()
+        chosen = Path(kept) / "report.json"
+        chosen.write_text(
+            json.dumps(without_good_runs(json.loads(report.read_text(encoding="utf-8")))), encoding="utf-8"
+        )
         try:
-            _record(report)
+            _record(chosen)
             text = difference(before, budgets)
         finally:
             shutil.rmtree(budgets, ignore_errors=True)
@@ -43,6 +50,12 @@ def main() -> int:
     else:
         sys.stdout.write("the report would change no budget\n")
     return 0
+
+
+def without_good_runs(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report without runs within their limits: one more run is no reason for another budget."""
+    runs = [item for item in report.get("runs", []) if item.get("verdict", {}).get("kind") in PROPOSED]
+    return {**report, "runs": runs}
 
 
 def _record(report: Path) -> None:
