@@ -27,6 +27,7 @@ from pytest_lecturecheck.diagnosis.headroom import (
     refusing_limits,
 )
 from pytest_lecturecheck.diagnosis.requests import parse_array_size, parse_request
+from pytest_lecturecheck.diagnosis.superlu import MOST_ENTRIES, find_limit
 from pytest_lecturecheck.diagnosis.wording import (
     all_lines,
     both_units,
@@ -44,8 +45,6 @@ from pytest_lecturecheck.units import format_size
 _NAMES: Final = frozenset({"MemoryError", "_ArrayMemoryError"})
 _REFUSED_BY_SYSTEM: Final = re.compile(rf"\[Errno {errno.ENOMEM}\] ")
 """How Python shows what the operating system refused: a mapping, or the copy of a process that fork() makes."""
-# 30 x stored entries, kept in 32-bit integers by SuperLU's LUMemInit.
-_SUPERLU_ENTRIES: Final = 2**31 // 30
 _SUPERLU: Final = re.compile(r"\bsplu\b|\bspilu\b|_superlu|gstrf|gssv|_dsolve")
 _FRAME: Final = re.compile(r"\s*(?:File |Cell |-+> ?[0-9]+ |Input )")
 _LIBRARY_FRAME: Final = re.compile(r"\s*File (?P<path>\S+?)(?::[0-9]+)?(?:,| in |$)")
@@ -78,13 +77,24 @@ def find_superlu_limit(evidence: Evidence) -> Cause | None:
         return None
     rule = (
         "SuperLU takes 30 x the stored entries as its work space, in 32-bit integers: "
-        f"above 2**31 / 30 = {_SUPERLU_ENTRIES:,} stored entries the request overflows"
+        f"above 2**31 / 30 = {MOST_ENTRIES:,} stored entries the request overflows"
     )
     lines, advice = [rule], []
     if evidence.host.architecture == "arm64":
         lines.append("on arm64 that overflow saturates, so the cell was expected to go on")
     else:
         advice.append("on arm64 the same cell may go on, and need several times the memory")
+    found = find_limit(evidence)
+    if found is not None:
+        return Cause(
+            kind=CauseKind.LIBRARY_LIMIT,
+            headline=(
+                f"library reported {_named(evidence)}, {_not_exhausted(evidence)} - {found.headline}"
+                f"{in_brackets(evidence)}"
+            ),
+            evidence=(*lines, *found.lines, *_lines(evidence)),
+            advice=(*found.advice, *advice),
+        )
     return Cause(
         kind=CauseKind.LIBRARY_LIMIT,
         headline=(

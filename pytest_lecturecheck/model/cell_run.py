@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
+from pytest_lecturecheck.model.factorisation import Factorisation
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading
 from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.model.reported_value import ReportedValue
@@ -68,6 +69,7 @@ class CellRun:
         allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
         compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
         reported_values: values that the cell reported, the last report of each name.
+        factorisations: sparse factorisations that the cell made: the largest, and the last that failed.
         profile: what a trace of the cell says, or ``None`` where it was not traced.
         started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
         ended_seconds: when it had ended, after the start of the run.
@@ -88,6 +90,7 @@ class CellRun:
     started_seconds: float | None = None
     ended_seconds: float | None = None
     opening_line: int | None = None
+    factorisations: tuple[Factorisation, ...] = ()
 
     @property
     def first_line(self) -> int | None:

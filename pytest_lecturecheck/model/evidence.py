@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, DeviceUse
+from pytest_lecturecheck.model.factorisation import Factorisation
 from pytest_lecturecheck.model.run_conditions import RunConditions
 
 
@@ -251,6 +252,7 @@ class Evidence:
         allocators: the last report of the allocators inside the kernel.
         host: the machine.
         conditions: limits and surroundings of the kernel.
+        factorisations: sparse factorisations that the cell had made.
         shadowing_files: files beside the lecture that are named like a module the kernel needs to start.
     """
 
@@ -268,3 +270,4 @@ class Evidence:
     host: HostFacts = field(default_factory=HostFacts)
     conditions: RunConditions = field(default_factory=RunConditions)
     shadowing_files: tuple[str, ...] = ()
+    factorisations: tuple[Factorisation, ...] = ()

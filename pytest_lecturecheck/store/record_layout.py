@@ -72,6 +72,7 @@ _EVIDENCE: Final = {
     "commit_limit_bytes": "memory.commit_limit_bytes",
     "declared_memory_bytes": "memory.declared_bytes",
     "watchdog_stop": "memory.watchdog_stop",
+    "factorisations": "factorisations",
     "no_answer": "exit.no_answer",
     "lost_supervisor": "exit.lost_supervisor",
 }

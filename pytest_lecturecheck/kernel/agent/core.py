@@ -46,6 +46,9 @@ MEMORY_VARIABLES = (
 )
 """Environment variables that change how much memory the same code needs."""
 
+SUPERLU_MODULE = "scipy.sparse.linalg._dsolve._superlu"
+"""Extension module in which all sparse factorisations of SciPy end."""
+
 DEVICE_MODULES = ("jax", "torch", "cupy")
 """Modules that the device agent supports."""
 CRASH_RECORD_FILE = "crash-record"
@@ -73,6 +76,7 @@ class Agent:
         self.sources: dict[str, Any] = sources or {}
         self.loaded: dict[str, dict[str, Any]] = {}
         self.devices: Any = None
+        self.sparse: Any = None
         self.stack_offer: dict[str, int] = {}
         self.kernel = shell.kernel
         self.baseline_modules = frozenset(sys.modules)
@@ -102,6 +106,7 @@ class Agent:
         if DEVICE_AGENT in self.sources:
             watch = self._load("import_watch")["ImportWatch"]
             sys.meta_path.insert(0, watch("jax._src.monitoring", self._listen_to_jax))
+            sys.meta_path.insert(0, watch(SUPERLU_MODULE, self._watch_superlu))
         self.kernel.lecturecheck_agent = self
 
     def _watch_replies(self) -> None:
@@ -244,6 +249,10 @@ class Agent:
         self._load_devices()
         self.devices.listen(monitoring)
 
+    def _watch_superlu(self, module: Any) -> None:
+        self.sparse = self._load("sparse_watch")["SparseWatch"](self.shell)
+        self.sparse.wrap(module)
+
     def _load_devices(self) -> None:
         if self.devices is not None:
             return
@@ -277,7 +286,11 @@ class Agent:
             payload["software"] = report["describe_software"](self.baseline_modules, self.variables)
             with contextlib.suppress(Exception):
                 payload["lost_tasks"] = report["lost_task_errors"]()
-        return {**payload, **self._stack_payload(), **self._device_payload()}
+        return {**payload, **self._stack_payload(), **self._sparse_payload(), **self._device_payload()}
+
+    def _sparse_payload(self) -> dict[str, Any]:
+        factorisations = self.sparse.take() if self.sparse is not None else []
+        return {"factorisations": factorisations} if factorisations else {}
 
     def _stack_payload(self) -> dict[str, Any]:
         if not self.stack_offer:

@@ -12,6 +12,7 @@ from pytest_lecturecheck.kernel.messages.agent_device_reply import (
     clean_errors,
     clean_text,
 )
+from pytest_lecturecheck.kernel.messages.agent_factorisations import clean_factorisations
 from pytest_lecturecheck.kernel.messages.stack import clean_offer
 
 _COUNTS: Final = ("breakpoints", "error_line")
@@ -34,7 +35,8 @@ def clean_payload(payload: object) -> dict[str, Any]:
         ``exit_asked``, ``stack_taken`` and ``nothing_installed``: true; ``software``: ``python``, ``packages``,
         ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited; ``stack_offer``: a
         :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each allocator;
-        ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library.
+        ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library;
+        ``factorisations``: sparse factorisations.
     """
     if not isinstance(payload, dict):
         return {}
@@ -51,6 +53,7 @@ def clean_payload(payload: object) -> dict[str, Any]:
     parsed = {
         "lost_tasks": _texts(payload.get("lost_tasks")),
         "stack_offer": clean_offer(payload.get("stack_offer")),
+        "factorisations": clean_factorisations(payload.get("factorisations")),
         "allocators": clean_allocators(payload.get("allocators")),
         "compilation": clean_compilation(payload.get("compile")),
         "allocator_errors": clean_errors(payload.get("allocator_errors")),

@@ -194,10 +194,21 @@ class CellRunner:
         reported, faults = session.client.reported_values.end_cell(cell)
         record.add_findings(faults)
         status = self._status(cell, error)
-        result = replace(self._result(cell, status, measured, cell_devices), error=error, reported_values=reported)
+        factorisations = reply.payload.get("factorisations", ())
+        result = replace(
+            self._result(cell, status, measured, cell_devices),
+            error=error,
+            reported_values=reported,
+            factorisations=factorisations,
+        )
         if status is not CellStatus.FAILED:
             return CellEnd(result=result)
-        evidence = replace(self._evidence(cell, measured, cell_devices), error=error, line=line_of_error(cell, error))
+        evidence = replace(
+            self._evidence(cell, measured, cell_devices),
+            error=error,
+            line=line_of_error(cell, error),
+            factorisations=factorisations,
+        )
         return CellEnd(result=result, outcome=Outcome.FAILED, evidence=evidence)
 
     def _status(self, cell: Cell, error: CellError | None) -> CellStatus:

@@ -21,6 +21,7 @@ from pytest_lecturecheck.kernel.agent import (
     line_numbers,
     replies,
     software_report,
+    sparse_watch,
 )
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
@@ -52,7 +53,7 @@ _SHUTDOWN_SECONDS: Final = 1.0
 """Time after each step of a shutdown; kernels made with ipykernel often hang in it."""
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
-_AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, replies, software_report)
+_AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, replies, software_report, sparse_watch)
 _LOADED_AT_ONCE: Final = ("import_watch", "replies")
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
