@@ -21,12 +21,14 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent.core import KEY
 from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload
 from pytest_lecturecheck.kernel.messages.answer_watch import LOOK_SECONDS, AnswerWatch
+from pytest_lecturecheck.kernel.messages.execute_requests import ExecuteRequests
 from pytest_lecturecheck.kernel.messages.reported_values_reader import ReportedValuesReader
-from pytest_lecturecheck.kernel.messages.wire import Mailbox
+from pytest_lecturecheck.kernel.messages.wire import Buffer, Mailbox
 from pytest_lecturecheck.kernel.process.launch import Kernel
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.quiet import HarmlessLog
 from pytest_lecturecheck.model.evidence import NoAnswer
+from pytest_lecturecheck.model.reported_value import MIME_TYPE
 
 _SOCKET_SECONDS: Final = 0.004
 _NUDGE_SECONDS: Final = 0.25
@@ -35,8 +37,8 @@ _IDLE_SILENCE_SECONDS: Final = 10.0
 """Silence on iopub between reply and idle status after which the rest of the output is given up."""
 _LATE_OUTPUT_SECONDS: Final = 120.0
 """Time after a cell's reply during which its output may continue."""
-_KEPT_OUTPUT_BYTES: Final = 8 * 1024 * 1024
-"""Rich output kept for one lecture; the rest is only counted."""
+_OUTPUTS: Final = frozenset({"stream", "error", "display_data", "execute_result"})
+_REPORTED_TYPE: Final = MIME_TYPE.encode()
 
 _MOST_FAULTS: Final = 20
 _STATUS_CHARS: Final = 40
@@ -100,8 +102,8 @@ class LectureClient(NotebookClient):
     Args:
         document: the notebook; its cells receive outputs, so hand over a copy.
         kernel: the started kernel.
-        keep_outputs: keep every output whole (for a book's cache); otherwise text is bounded and rich output is dropped
-            once a lecture has produced too much of it.
+        keep_outputs: keep every output whole (for a book's cache); otherwise text is bounded, and rich output is not
+            even read unless the lecture captures it or reports values in it.
     """
 
     def __init__(self, document: Any, kernel: Kernel, *, keep_outputs: bool = False) -> None:
@@ -118,11 +120,10 @@ class LectureClient(NotebookClient):
         self.reported_values = ReportedValuesReader()
         self._cells_sent: dict[str, int] = {}
         self._stray: dict[int | None, BoundedText] = {}
-        self._kept_bytes = 0
-        self.dropped_output_count = 0
         self._reply_faults: dict[tuple[int, str], None] = {}
         self._request: Request | None = None
         self._mailboxes: list[Mailbox] = []
+        self._requests: ExecuteRequests | None = None
         self._channels: Any = None
 
     # -- connection ---------------------------------------------------------------------------------------------------
@@ -161,7 +162,8 @@ class LectureClient(NotebookClient):
         self._channels.start_channels(stdin=False, hb=False, control=False)
         session = self._channels.session
         shell = Mailbox(self._channels.shell_channel.socket, session, self._take_reply)
-        self._mailboxes = [shell, Mailbox(self._channels.iopub_channel.socket, session, self._take_output)]
+        iopub = Mailbox(self._channels.iopub_channel.socket, session, self._take_output, self._is_needed)
+        self._mailboxes, self._requests = [shell, iopub], ExecuteRequests(session, shell)
         widget_channel: Any = _WidgetChannel(session, shell)
         self.kc = widget_channel
         while True:
@@ -183,7 +185,7 @@ class LectureClient(NotebookClient):
         if self._channels is not None:
             with suppress(OSError):
                 self._channels.stop_channels()
-            self._channels = self.kc = None
+            self._channels = self.kc = self._requests = None
 
     def _take_reply(self, message: dict[str, Any]) -> None:
         request, parent = self._request, message["parent_header"].get("msg_id")
@@ -231,6 +233,20 @@ class LectureClient(NotebookClient):
         except Exception as exc:  # noqa: BLE001 - a malformed message must not stop the reader
             self.log.warning("message of type %r could not be handled: %r", message.get("msg_type"), exc)
 
+    def _is_needed(self, header: Buffer, content: Buffer) -> bool:
+        """Return False for inputs, and for rich output that nobody keeps, captures or reads values from."""
+        if self.keep_outputs:
+            return True
+        kind = bytes(header)
+        if b'"execute_input"' in kind:
+            return False
+        is_rich = b'display_data"' in kind or b'"execute_result"' in kind
+        if not is_rich or any(self.output_hook_stack.values()) or _REPORTED_TYPE in bytes(content):
+            return True
+        if self._request is not None:
+            self._request.message_count += 1
+        return False
+
     def _take_stray(self, message: dict[str, Any], parent: object) -> None:
         """
         Keep text that belongs to no running cell.
@@ -267,16 +283,17 @@ class LectureClient(NotebookClient):
 
     async def ask(self, code: str, timeout_seconds: float) -> Reply | None:
         """Run ``code`` silently, outside the lecture's history; return ``None`` if no answer arrives in time."""
-        request = self._begin(
-            self._channels.execute(code, silent=True, store_history=False, stop_on_error=False), None, -1
-        )
+        request = self._begin(self._execute(code, silent=True), None, -1)
         await self._wait(request, timeout_seconds)
         return request.reply if request.reply.status else None
 
     def send(self, code: str) -> None:
         """Send ``code`` silently and do not wait for an answer."""
-        self._channels.execute(code, silent=True, store_history=False, stop_on_error=False)
-        self._mailboxes[0].look()
+        self._execute(code, silent=True)
+
+    def _execute(self, code: str, *, silent: bool) -> str:
+        assert self._requests is not None  # noqa: S101 - for the type checker; the channels are open
+        return self._requests.send(code, silent=silent)
 
     def begin_cell(self, cell: Any, index: int) -> Request:
         """Send a cell's source to the kernel and reset what is kept of its output."""
@@ -284,8 +301,7 @@ class LectureClient(NotebookClient):
         self.clear_before_next_output = False
         self.text.clear()
         self.errors = []
-        # The runner decides what happens after an error; stop_on_error would also abort the agent's requests.
-        msg_id = self._channels.execute(cell.source, store_history=True, stop_on_error=False)
+        msg_id = self._execute(cell.source, silent=False)
         self._cells_sent[msg_id] = index
         return self._begin(msg_id, cell, index)
 
@@ -333,16 +349,11 @@ class LectureClient(NotebookClient):
         msg_type, content = msg["msg_type"], msg["content"]
         if msg_type == "stream":
             self.text.append(content.get("text", ""))
-            if not self.keep_outputs and not self.output_hook_stack[msg["parent_header"].get("msg_id")]:
-                return None
         elif msg_type == "error":
             self.errors.append(content)
-        elif not self.keep_outputs:
-            size = sum(len(value) for value in content.get("data", {}).values() if isinstance(value, str))
-            self._kept_bytes += size
-            if self._kept_bytes > _KEPT_OUTPUT_BYTES:
-                self.dropped_output_count += 1
-                return None
+        is_captured = bool(self.output_hook_stack.get(msg["parent_header"].get("msg_id")))
+        if msg_type in _OUTPUTS and not self.keep_outputs and not is_captured:
+            return None
         return super().output(outs, msg, display_id, cell_index)
 
     def clear_output(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:

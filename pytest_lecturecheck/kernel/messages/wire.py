@@ -29,6 +29,10 @@ _AT_ONCE: Final = 32
 """Messages read in one go before other callbacks of the loop run."""
 _STREAM_START: Final = re.compile(rb'\{"name": ?"(stdout|stderr)", ?"text": ?"')
 _STREAM_END: Final = b'"}'
+_BUSY: Final = b'{"execution_state": "busy"}'
+_IDLE: Final = b'{"execution_state": "idle"}'
+_PROTOCOL: Final = "5."
+"""Messages of other versions of the protocol are adapted."""
 _ESCAPE_BYTES: Final = 12
 """Length of the longest escape: a surrogate pair."""
 _WHOLE_ESCAPES: Final = re.compile(
@@ -51,13 +55,21 @@ class Mailbox:
         socket: the socket; only its plain methods may be used elsewhere.
         session: holds the key.
         take: called with each message.
+        is_needed: called with header and content as they arrived; returns False for what need not be read.
     """
 
-    def __init__(self, socket: Any, session: Any, take: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        socket: Any,
+        session: Any,
+        take: Callable[[dict[str, Any]], None],
+        is_needed: Callable[[Buffer, Buffer], bool] = lambda _header, _content: True,
+    ) -> None:
         """Start reading."""
         self._socket: zmq.Socket[bytes] = zmq.Socket.shadow(socket.underlying)
         self._session = session
         self._take = take
+        self._is_needed = is_needed
         self._unsent: deque[Sequence[bytes]] = deque()
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
@@ -70,8 +82,13 @@ class Mailbox:
         self._loop.call_soon(self._read)
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send a message as soon as there is room, without waiting for it."""
-        self._unsent.append(parts)
+        """Send a message, at once if there is room; never wait for it."""
+        try:
+            if self._unsent:
+                raise zmq.Again  # noqa: TRY301 - messages keep their order
+            self._socket.send_multipart(parts, zmq.DONTWAIT)
+        except zmq.Again:
+            self._unsent.append(parts)
         self.look()
 
     def close(self) -> None:
@@ -86,7 +103,7 @@ class Mailbox:
                 if self._is_closed:
                     return
                 frames = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
-                for message in read_message(frames, self._session):
+                for message in read_message(frames, self._session, self._is_needed):
                     self._take(message)
         except zmq.Again:
             if self._unsent:
@@ -113,26 +130,42 @@ class Mailbox:
             self._socket.send_multipart(self._unsent.popleft(), zmq.DONTWAIT)
 
 
-def read_message(frames: Sequence[zmq.Frame], session: Any) -> Iterable[dict[str, Any]]:
+def read_message(
+    frames: Sequence[zmq.Frame],
+    session: Any,
+    is_needed: Callable[[Buffer, Buffer], bool] = lambda _header, _content: True,
+) -> Iterable[dict[str, Any]]:
     """
     Read one message.
 
+    Args:
+        frames: what has arrived.
+        session: holds the key.
+        is_needed: see :class:`Mailbox`.
+
     Returns:
         The message. A long stream, which a kernel may send as one message of hundreds of megabytes, is split into
-        shorter ones. Nothing if the message is malformed or not signed with the connection's key.
+        shorter ones. Nothing if the message is malformed, not signed with the connection's key, or not needed.
     """
     # Large frames are not copied.
     parts = [frame.buffer if len(frame.buffer) > _PIECE_BYTES else frame.bytes for frame in frames]
     try:
         _, parts = session.feed_identities(parts)
-        return _unpack(parts, session)
+        return _unpack(parts, session, is_needed)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()
 
 
-def _unpack(parts: Sequence[Buffer], session: Any) -> Iterable[dict[str, Any]]:
+def _unpack(
+    parts: Sequence[Buffer], session: Any, is_needed: Callable[[Buffer, Buffer], bool]
+) -> Iterable[dict[str, Any]]:
     if len(parts) < _PARTS or (session.auth is not None and not compare_digest(parts[0], session.sign(parts[1:5]))):
         return ()
+    content = parts[4]
+    if content == _BUSY or not is_needed(parts[1], content):
+        return ()
+    if content == _IDLE:
+        return (_idle_status(session.unpack(bytes(parts[2]))),)
     header, parent, metadata = (session.unpack(bytes(part)) for part in parts[1:4])
     message = {
         "header": header,
@@ -142,12 +175,18 @@ def _unpack(parts: Sequence[Buffer], session: Any) -> Iterable[dict[str, Any]]:
         "metadata": metadata,
         "buffers": [memoryview(part) for part in parts[_PARTS:]],
     }
-    content = parts[4]
     start = _STREAM_START.match(content) if len(content) > _PIECE_BYTES else None
     if start is None or content[-len(_STREAM_END) :] != _STREAM_END:
-        return (_checked(adapt({**message, "content": session.unpack(bytes(content))})),)
+        message["content"] = session.unpack(bytes(content))
+        return (_checked(message if str(header.get("version")).startswith(_PROTOCOL) else adapt(message)),)
     name, end = start[1].decode(), len(content) - len(_STREAM_END)
     return ({**message, "content": {"name": name, "text": text}} for text in _pieces(content, start.end(), end))
+
+
+def _idle_status(parent: dict[str, Any]) -> dict[str, Any]:
+    """Return the message that ends each request; all that differs is whose end it is."""
+    message = {"msg_type": "status", "header": {}, "metadata": {}, "buffers": []}
+    return _checked({**message, "msg_id": "", "parent_header": parent, "content": {"execution_state": "idle"}})
 
 
 def _checked(message: dict[str, Any]) -> dict[str, Any]:

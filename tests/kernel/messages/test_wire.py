@@ -152,7 +152,7 @@ def test_sending_waits_for_room_without_blocking_reads():
     async def act(mailbox, there, taken):
         for number in range(count):
             mailbox.send([b"%d" % number])
-        there.send_multipart(packed(session, "status", {"execution_state": "busy"}))
+        there.send_multipart(packed(session, "status", {"execution_state": "starting"}))
         # The other end reads nothing yet.
         await until(lambda: taken)
         for number in range(count):
@@ -162,6 +162,22 @@ def test_sending_waits_for_room_without_blocking_reads():
             await until(lambda: len(taken) == number + 2)  # noqa: B023 - called before the next number
 
     assert len(exchange(session, act)) == count + 1
+
+
+def test_what_is_not_needed_is_not_read():
+    session = Session(key=b"k")
+    seen = []
+
+    async def act(mailbox, there, taken):
+        mailbox._is_needed = lambda header, content: seen.append((header, content)) or b"input" not in header
+        there.send_multipart(packed(session, "status", {"execution_state": "busy"}))
+        there.send_multipart(packed(session, "execute_input", {"code": "1"}))
+        there.send_multipart(packed(session, "status", {"execution_state": "idle"}))
+        await until(lambda: taken)
+
+    (message,) = exchange(session, act)
+    assert (message["msg_type"], message["content"]) == ("status", {"execution_state": "idle"})
+    assert len(seen) == 2
 
 
 def test_a_message_that_cannot_be_handled_ends_no_mailbox(caplog):
