@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck import __version__
-from pytest_lecturecheck.commands import compare, env, readme, record, recover, report, show
+from pytest_lecturecheck.commands import audit, compare, env, readme, record, recover, report, show
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
@@ -25,6 +25,7 @@ _MODULES: Final = {
     "record": record,
     "recover": recover,
     "env": env,
+    "audit": audit,
 }
 """Commands with a module of their own."""
 _PLATFORM: Final = """\
