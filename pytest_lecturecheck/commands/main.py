@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck import __version__
-from pytest_lecturecheck.commands import audit, compare, env, readme, record, recover, report, show
+from pytest_lecturecheck.commands import (
+    audit,
+    budgets,
+    compare,
+    env,
+    readme,
+    record,
+    record_from,
+    recover,
+    report,
+    show,
+    validate,
+)
 from pytest_lecturecheck.commands.arguments import width
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
@@ -18,11 +30,14 @@ from pytest_lecturecheck.safe_text import plain
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
 _MODULES: Final = {
+    "validate": validate,
     "report": report,
     "compare": compare,
     "show": show,
     "readme": readme,
     "record": record,
+    "record-from": record_from,
+    "budgets": budgets,
     "recover": recover,
     "env": env,
     "audit": audit,
@@ -34,12 +49,6 @@ system, processor, cores, memory, limits, GPUs.
 
   lecturecheck platform                        linux-x86_64-cpu, and a line about the machine
   pytest --lecture-platform NAME ...           use another label for a session"""
-_VALIDATE: Final = """\
-Read the budget files of a folder as a session does, and print how many budgets each has. Every fault is reported with
-file, line and key: a number without unit, an unknown key, an unresolved merge. Exit status: 0; 2 for a fault.
-
-  lecturecheck validate                        the files of lecture-budgets
-  lecturecheck validate book/lecture-budgets   the files of another folder, for example before a commit"""
 _SLURM: Final = """\
 Print, for each lecture, the command that submits it to Slurm as a job of its own, with the memory of its budget and a
 margin, and with a GPU if it needs one. Without a budget, no memory is requested. Files that are no lectures are left
@@ -63,15 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add(commands, "platform", "print this machine's platform label and what a run can use of it", _PLATFORM)
-    validate = _add(commands, "validate", "check budget files and report every fault with its line", _VALIDATE)
-    validate.add_argument(
-        "folder",
-        nargs="?",
-        type=Path,
-        default=Path("lecture-budgets"),
-        metavar="DIR",
-        help="folder of the budget files (default: lecture-budgets)",
-    )
     slurm = _add(
         commands,
         "slurm",
@@ -123,8 +123,6 @@ def _write(text: str) -> None:
 def _lines(options: argparse.Namespace) -> list[str]:
     if options.command == "platform":
         return _platform_lines()
-    if options.command == "validate":
-        return _validate_lines(options.folder)
     from pytest_lecturecheck.commands.slurm import sbatch_lines  # noqa: PLC0415 - reading lectures loads nbformat
     from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.probe.machine import detect_platform  # noqa: PLC0415 - as above
@@ -145,18 +143,6 @@ def _platform_lines() -> list[str]:
     machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
     fault = [f"the GPU cannot be used here: {found.reason}"] if found.is_fault else []
     return [detect_platform(found.model), machine.text, *fault]
-
-
-def _validate_lines(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        msg = f"{folder}: no such folder; expected the folder of the budget files"
-        raise LectureCheckError(msg)
-    from pytest_lecturecheck.store.budget_file.files import load_folder  # noqa: PLC0415 - not for help
-
-    budgets = load_folder(folder)
-    return [f"{label}: {len(found.lectures)} budgets" for label, found in sorted(budgets.items())] or [
-        "no budget files"
-    ]
 
 
 if __name__ == "__main__":

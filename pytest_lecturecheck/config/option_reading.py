@@ -143,9 +143,20 @@ def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
     Raises:
         SettingsError: the file is not valid TOML, a key is unknown, or a value cannot be used.
     """
+    name, table = load_table(rootdir)
+    return name, _check_table(table, name)
+
+
+def load_table(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
+    """
+    Return the name of the settings file (empty where there is none), and its values as they are written.
+
+    Raises:
+        SettingsError: the file is not valid TOML.
+    """
     own, project = rootdir / SETTINGS_FILE, rootdir / "pyproject.toml"
     if own.is_file():
-        return own.name, _check_table(_load_toml(own), own.name)
+        return own.name, _load_toml(own)
     if project.is_file():
         table = _load_toml(project).get("tool", {}).get("lecturecheck")
         if table is not None:
@@ -153,8 +164,14 @@ def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
             if not isinstance(table, dict):
                 msg = f"{name}: {table!r} is not a table"
                 raise SettingsError(msg)
-            return name, _check_table(table, name)
+            return name, table
     return "", {}
+
+
+def unknown_key(key: str) -> str:
+    """Return what is wrong with a key of a settings file that no option has."""
+    known = (item.name for item in OPTIONS if item.in_file)
+    return f"unknown key {key!r}; {expected_instead(key, known)}"
 
 
 def _load_toml(path: Path) -> dict[str, Any]:
@@ -170,8 +187,7 @@ def _check_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     for key, value in table.items():
         option = OPTIONS_BY_NAME.get(key)
         if option is None or not option.in_file:
-            known = (item.name for item in OPTIONS if item.in_file)
-            msg = f"{name}: unknown key {key!r}; {expected_instead(key, known)}"
+            msg = f"{name}: {unknown_key(key)}"
             raise SettingsError(msg)
         checked[key] = read_value(option, value, f"{name}: {key}")
     return checked

@@ -80,6 +80,24 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
         BudgetFileError: the present file has faults (and is not overwritten), belongs to another platform, or
             cannot be written.
     """
+    new_text = updated_text(path, budgets)
+    if new_text is None:
+        return False
+    try:
+        write_text_atomically(path, new_text)
+    except OSError as error:
+        msg = f"{path}: cannot be written: {error.strerror or error}"
+        raise BudgetFileError(msg) from error
+    return True
+
+
+def updated_text(path: Path, budgets: PlatformBudgets) -> str | None:
+    """
+    Return the text that a budget file has after an update to ``budgets``, or ``None`` if nothing changes.
+
+    Raises:
+        BudgetFileError: the present file has faults, or belongs to another platform.
+    """
     platform = _platform_of(path)
     if platform != budgets.platform:
         msg = f"{path}: budgets of {budgets.platform} belong in another file; expected {budgets.platform}.toml"
@@ -91,25 +109,39 @@ def save_budgets(path: Path, budgets: PlatformBudgets) -> bool:
     old = _parse(path, writing.head_text(platform, budgets.tolerance) if text is None else text)
     new_text = writing.update_text(old, budgets)
     if new_text == text:
-        return False
+        return None
     _check_faithful(path, new_text, budgets)
-    try:
-        write_text_atomically(path, new_text)
-    except OSError as error:
-        msg = f"{path}: cannot be written: {error.strerror or error}"
-        raise BudgetFileError(msg) from error
-    return True
+    return new_text
+
+
+def parse_budgets(path: Path, data: bytes) -> PlatformBudgets:
+    """
+    Return the budgets of the content of a budget file.
+
+    Args:
+        path: what the file is called; the last part names the platform.
+        data: its content.
+
+    Raises:
+        BudgetFileError: it has faults; all of them are listed, one line each.
+    """
+    return _parse(path, _decode(path, data)).budgets
 
 
 def _read(path: Path) -> str | None:
     """Return the text with LF line ends, or ``None`` if there is no file."""
     try:
-        text = read_plain_bytes(path, most_bytes=MOST_SETTINGS_BYTES).decode("utf-8-sig")
+        return _decode(path, read_plain_bytes(path, most_bytes=MOST_SETTINGS_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror or error}"
         raise BudgetFileError(msg) from error
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         msg = f"{path} line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as UTF-8"
