@@ -4,6 +4,7 @@
 # make test-explore  the properties again, with many random examples
 # make test-slurm  run the tests of the launcher for Slurm, on a Slurm of two nodes that is brought up here (as root)
 # make coverage  the same under coverage
+# make bench-matrix  run four lectures over sizes, precisions and kernels at once for 20 minutes; write the findings
 # make picture  take the picture of the HTML report in the README anew (needs Chromium)
 # make check   ruff, mypy for three systems, import-linter, zizmor
 # make clean   remove what the others made
@@ -15,7 +16,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo picture test test-fast test-explore test-slurm coverage check clean
+.PHONY: demo bench-matrix picture test test-fast test-explore test-slurm coverage check clean
 
 # The first of these that is new enough makes the environment; `make PYTHON=/path/to/python3 test` decides otherwise.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -39,6 +40,9 @@ demo: $(VENV)/.installed-fixtures
 		if [ ! -f "$$report" ]; then echo "report: $$report was not written"; [ "$$status" -ne 0 ] || status=1; fi; \
 	done; \
 	exit $$status
+
+bench-matrix: $(VENV)/.installed-fixtures
+	$(BIN)/python benchmarks/matrix.py --output build/matrix $(ARGS)
 
 picture: $(VENV)/.installed-tests
 	PYTHONPATH=tests $(BIN)/python tests/support/made_picture.py docs/images/report.png

@@ -438,6 +438,21 @@ OPTIONS: Final = (
         on_command_line=False,
     ),
     Option(
+        name="machines",
+        group="where",
+        help="tables [machines.NAME] with price, cores, memory, gpus, gpu-memory, platform, for lecturecheck findings "
+        "and plan",
+        reader="model.fleet.parse_machines",
+        on_command_line=False,
+    ),
+    Option(
+        name="priors",
+        group="where",
+        help="tables [priors.NAME] with of and between: what is expected of a value of lecturecheck findings",
+        reader="model.fleet.parse_priors",
+        on_command_line=False,
+    ),
+    Option(
         name="env-profile",
         group="where",
         help="named set of kernel variables: jax-ci (built in) or one of [tool.lecturecheck.env-profiles]",

@@ -1,0 +1,118 @@
+"""Medians with their intervals, and ratios of runs that were made in turn. Pure; the standard library only."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+LEAST_COUNT: Final = 5
+"""A median of fewer values is shown, and nothing is concluded from it."""
+_TAIL: Final = 0.05
+_NARROW: Final = 1.25
+"""An interval whose ends differ by no more than this factor can show that there is no difference worth naming."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """
+    A median and the interval that contains the true one with at least 90 %, by the ranks of the values.
+
+    Attributes:
+        median: the median.
+        low: lower end of the interval; the lowest value where there are fewer than eight.
+        high: upper end.
+        count: number of values.
+    """
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Return True if there are values enough to conclude something."""
+        return self.count >= LEAST_COUNT
+
+
+def spread_of(values: Sequence[float]) -> Spread | None:
+    """Return the median of some values with its interval, or ``None`` where there are none."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    count = len(ordered)
+    # The ranks of a binomial distribution: the true median is below the k-th lowest value with this probability.
+    outside, below = 0, 0.0
+    for rank in range(count // 2):
+        below += math.comb(count, rank) / 2**count
+        if below > _TAIL:
+            break
+        outside = rank
+    return Spread(
+        median=statistics.median(ordered), low=ordered[outside], high=ordered[count - 1 - outside], count=count
+    )
+
+
+class Conclusion(StrEnum):
+    """What an interval of a ratio shows."""
+
+    MORE = "more"
+    LESS = "less"
+    SAME = "no difference"
+    NOISY = "too noisy to conclude"
+    FEW = "too few runs to conclude"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """
+    How one quantity compares with another.
+
+    Attributes:
+        spread: the ratio, median and interval.
+        conclusion: what it shows.
+    """
+
+    spread: Spread
+    conclusion: Conclusion
+
+    @property
+    def text(self) -> str:
+        """Format the ratio with its interval."""
+        item = self.spread
+        return f"{number_text(item.median)} ({number_text(item.low)} to {number_text(item.high)})"
+
+
+def ratio_of(base: Mapping[int, float], other: Mapping[int, float]) -> Ratio | None:
+    """
+    Compare two quantities that were measured in turn: the ratio within each round, so that drift cancels.
+
+    Args:
+        base: values by the number of the round.
+        other: the same; ratios are those of ``other`` to ``base``.
+
+    Returns:
+        The ratio, or ``None`` where no round has both.
+    """
+    rounds = sorted(base.keys() & other.keys())
+    spread = spread_of([other[number] / base[number] for number in rounds if base[number] > 0])
+    return None if spread is None else Ratio(spread=spread, conclusion=_conclude(spread))
+
+
+def _conclude(spread: Spread) -> Conclusion:
+    if not spread.is_enough:
+        return Conclusion.FEW
+    if spread.low > 1:
+        return Conclusion.MORE
+    if spread.high < 1:
+        return Conclusion.LESS
+    return Conclusion.SAME if spread.high <= _NARROW * spread.low else Conclusion.NOISY
+
+
+def number_text(value: float) -> str:
+    """Format a number with three digits."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004 - beyond it digits are wasted
