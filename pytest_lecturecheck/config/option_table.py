@@ -51,6 +51,16 @@ OPTIONS: Final = (
         is_list=True,
     ),
     Option(
+        name="shard",
+        group="run",
+        help="run only one part of the lectures, as in '2/5' on the second of five machines; the parts take about "
+        "equally long by the recorded times",
+        reader="config.option_values.read_shard",
+        field="session.shard",
+        metavar="K/N",
+        in_file=False,
+    ),
+    Option(
         name="remember-failures",
         group="run",
         help="fail an unchanged lecture at once if it failed before (default: only if CI is set)",

@@ -145,6 +145,16 @@ def read_gpu(value: object) -> GpuNeed:
     raise SettingsError(msg)
 
 
+def read_shard(value: object) -> tuple[int, int]:
+    """Return which part of how many is to be run, from text such as ``"2/5"``."""
+    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", str(value).strip())
+    part, count = (int(found[1]), int(found[2])) if found is not None else (0, 0)
+    if not 1 <= part <= count:
+        msg = f"shard {value!r} is not K/N with 1 <= K <= N; expected for example '2/5'"
+        raise SettingsError(msg)
+    return part, count
+
+
 def read_compile_cache(value: object) -> bool:
     """Return True if each lecture begins with an empty compile cache."""
     if value not in {"fresh", "kept"}:

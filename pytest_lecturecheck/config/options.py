@@ -82,6 +82,7 @@ class SessionSettings:
         capacity_bytes: memory that all lectures together may take, or ``None`` for what the machine can give.
         cohorts: named sets of lectures that run at the same time.
         variants: the tables ``[variant.NAME]``.
+        shard: the part of the lectures to run and the number of parts, or ``None`` for all.
         has_fresh_compile_cache: whether the first of several runs begins with an empty compile cache; ``None`` for
             variants only.
     """
@@ -116,6 +117,7 @@ class SessionSettings:
     capacity_bytes: int | None = None
     cohorts: tuple[CohortSpec, ...] = ()
     variants: tuple[Variant, ...] = ()
+    shard: tuple[int, int] | None = None
     has_fresh_compile_cache: bool | None = None
 
     @property

@@ -40,12 +40,17 @@ def machine_capacity(machine: Machine, devices: Sequence[Device], host_bytes: in
         host_bytes: memory from the settings; by default all minus a reserve of 5 % (at least 256 MiB).
     """
     usable = machine.usable_memory_bytes
-    reserve = max(_LEAST_RESERVE_BYTES, round(usable * _RESERVE_FRACTION))
+    reserve = reserved_bytes(usable)
     return Capacity(
         host_bytes=max(_LEAST_RESERVE_BYTES, usable - reserve) if host_bytes is None else host_bytes,
         devices={device.index: device.total_bytes for device in devices if device.total_bytes},
         core_count=machine.core_count,
     )
+
+
+def reserved_bytes(memory_bytes: int) -> int:
+    """Return the memory of a machine that lectures do not get: 5 %, and at least 256 MiB."""
+    return max(_LEAST_RESERVE_BYTES, round(memory_bytes * _RESERVE_FRACTION))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -254,6 +259,31 @@ def plan_order(budgets: Sequence[LectureBudget | None], capacity: Capacity, work
         for budget in budgets
     ]
     return order(demands, capacity, worker_count, [recorded_seconds(budget) for budget in budgets])
+
+
+def shard_of(budgets: Mapping[tuple[str, str], LectureBudget | None], part: int, count: int) -> frozenset[str]:
+    """
+    Return the lectures of one of several parts that take about equally long.
+
+    Every machine that has the same lectures and budgets finds the same parts. All variants of a lecture are in one.
+
+    Args:
+        budgets: the budget of each lecture and variant, or ``None``.
+        part: the part, from 1 on.
+        count: number of parts.
+    """
+    from statistics import median  # noqa: PLC0415 - only for parts
+
+    from pytest_lecturecheck.lease.fleet_plan import split_by_cost  # noqa: PLC0415 - only for parts
+
+    known = [seconds for budget in budgets.values() if (seconds := recorded_seconds(budget)) is not None]
+    usual = median(known) if known else 1.0
+    costs: dict[str, tuple[float, float]] = {}
+    for (lecture, _), budget in budgets.items():
+        seconds, memory = costs.get(lecture, (0.0, 0.0))
+        footprint = _highest(budget, Metric.PEAK_FOOTPRINT)
+        costs[lecture] = (seconds + (recorded_seconds(budget) or usual), max(memory, footprint))
+    return frozenset(split_by_cost(costs, count)[part - 1])
 
 
 def recorded_cores(budget: LectureBudget | None) -> int:

@@ -52,7 +52,7 @@ def demand_of(  # noqa: PLR0913 - all of it decides, and only the first four hav
         core_count: number of cores that it needs.
         is_exclusive: whether nothing else may run beside it.
     """
-    known = _recorded_bytes(budget, Metric.PEAK_FOOTPRINT) or settings.declared_memory_bytes
+    known = recorded_bytes(budget, Metric.PEAK_FOOTPRINT) or settings.declared_memory_bytes
     host_bytes = known if known is not None else default_share_bytes(capacity, worker_count)
     cap = settings.memory_cap_bytes
     if cap is not None and cap != AUTOMATIC_CAP and math.isfinite(cap):
@@ -77,7 +77,7 @@ def default_share_bytes(capacity: Capacity, worker_count: int) -> int:
     return min(capacity.host_bytes, max(share, LEAST_SHARE_BYTES))
 
 
-def _recorded_bytes(budget: LectureBudget | None, metric: Metric) -> int | None:
+def recorded_bytes(budget: LectureBudget | None, metric: Metric) -> int | None:
     """Return the highest recorded value with the usual tolerance, or a limit set by hand, or ``None``."""
     found = budget.metrics.get(metric) if budget is not None else None
     if found is None:
@@ -94,7 +94,7 @@ def _device_needs(budget: LectureBudget | None, settings: RunSettings, capacity:
     if settings.gpus is not None and settings.gpus > 1:
         # Whole cards, always the first ones: lectures of several cards then run one after the other.
         return tuple(DeviceNeed(index=index) for index in sorted(capacity.devices)[: settings.gpus])
-    live, used = _recorded_bytes(budget, Metric.GPU_LIVE), _recorded_bytes(budget, Metric.GPU_USED)
+    live, used = recorded_bytes(budget, Metric.GPU_LIVE), recorded_bytes(budget, Metric.GPU_USED)
     if live:
         return (DeviceNeed(size_bytes=live + CONTEXT_BYTES),)
     if used:

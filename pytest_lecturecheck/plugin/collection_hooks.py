@@ -10,7 +10,7 @@ import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lease.admission import Capacity
-from pytest_lecturecheck.lease.broker import plan_order
+from pytest_lecturecheck.lease.broker import plan_order, shard_of
 from pytest_lecturecheck.plugin.nodes import LectureFile, LectureItem, harmless_id
 from pytest_lecturecheck.plugin.session_state import LectureCheckSession
 from pytest_lecturecheck.plugin.xdist import kernel_count
@@ -31,6 +31,7 @@ class CollectionHooks:
         self._arguments = session.arguments
         self._results = session.context.results
         self._capacity = capacity
+        self._shard = session.context.settings.shard
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
@@ -69,6 +70,20 @@ class CollectionHooks:
         if deselected:
             items[:] = [item for item in items if item not in deselected]
             config.hook.pytest_deselected(items=deselected)
+
+    @pytest.hookimpl(specname="pytest_collection_modifyitems")
+    def pytest_collection_shard(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect the lectures of other parts; tests that are no lectures stay in each."""
+        if self._shard is None:
+            return
+        part, count = self._shard
+        lectures = [item for item in items if isinstance(item, LectureItem)]
+        subjects = dict.fromkeys((item.lecture_name, item.variant) for item in lectures)
+        kept = shard_of({key: self._results.find_budget(*key) for key in subjects}, part, count)
+        left_out: list[pytest.Item] = [item for item in lectures if item.lecture_name not in kept]
+        if left_out:
+            items[:] = [item for item in items if item not in left_out]
+            config.hook.pytest_deselected(items=left_out)
 
     @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
     def pytest_collection_order(self, config: pytest.Config, items: list[pytest.Item]) -> None:

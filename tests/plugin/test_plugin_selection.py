@@ -249,3 +249,18 @@ def test_missing_pages_of_a_table_of_contents(pytester, lecture):
     assert collected(pytester) == ["a.ipynb::lecture", "v1.2.ipynb::lecture"]
     result = pytester.runpytest_inprocess("--lecture-budget", "--collect-only", "-q", "-p", "no:cacheprovider")
     result.stdout.fnmatch_lines(["_toc.yml lists 'gone' and 1 more, and there is no such file"])
+
+
+def test_shards_select_each_lecture_once(pytester, lecture):
+    for name in ("a.ipynb", "b.ipynb", "c.ipynb", "d.ipynb", "e.ipynb"):
+        lecture(name)
+    parts = [collected(pytester, "--lecture-shard", f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(item for part in parts for item in part) == collected(pytester)
+    assert sorted(map(len, parts)) == [1, 2, 2]
+
+
+def test_a_shard_that_does_not_exist_is_a_usage_error(pytester):
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-shard", "6/5")
+    result.stderr.fnmatch_lines(
+        ["ERROR: lecturecheck: --lecture-shard: shard '6/5' is not K/N with 1 <= K <= N; expected for example '2/5'"]
+    )
