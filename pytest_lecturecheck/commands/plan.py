@@ -152,7 +152,7 @@ def _lines(plan: FleetPlan, machines: Sequence[PlannedMachine], label: str) -> l
     for number, machine in enumerate(machines):
         size = machine.capacity
         own = [start for start in plan.starts if start.machine == number]
-        cards = f", {len(size.devices)} GPUs" if size.devices else ""
+        cards = f", {len(size.devices)} GPU{'' if len(size.devices) == 1 else 's'}" if size.devices else ""
         lines.append(
             f"{machine.name}: {size.core_count} cores, {format_size(size.host_bytes)} for lectures{cards}: "
             f"-n {plan.most_at_once(number)}{_fraction_text(plan, number, size.devices)}, "

@@ -8,8 +8,10 @@ from support.made_sessions import before
 
 SETTINGS = """
 [machines.small]
-cores = 4
-memory = "16 GB"
+cores = 16
+gpus = 1
+gpu-memory = "16 GB"
+memory = "64 GB"
 platform = "linux-x86_64-cpu"
 
 [machines.tiny]
@@ -32,10 +34,10 @@ def book(tmp_path, monkeypatch, capsys):
 @pytest.mark.usefixtures("book")
 def test_a_plan_states_workers_order_and_bound(capsys):
     status, out, err = call(capsys, "plan", "--on", "small")
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, ""), out
     lines = out.splitlines()
     assert lines[0].endswith(" lectures with budgets of linux-x86_64-cpu")
-    assert lines[1].startswith("small: 4 cores, 14.2 GiB for lectures: -n ")
+    assert lines[1].startswith("small: 16 cores, 56.6 GiB for lectures, 1 GPU: -n ")
     assert lines[2].lstrip().startswith("0 s  lectures/")
     assert lines[-1].startswith("all lectures end after ")
 
