@@ -153,7 +153,12 @@ class LectureItem(pytest.Item):
             LectureFailure: the verdict is a failure.
         """
         if not self.is_made:
-            self._run_all()
+            try:
+                self._run_all()
+            except (KeyboardInterrupt, pytest.exit.Exception):
+                entries: list[Entry] = self.stash.get(entry_key, [])
+                session_of(self).context.progress.note_stopped(entries)
+                raise
         # Another plugin may run the item again, by itself.
         self.is_made = False
         entries = self.stash[entry_key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.run.ports import RunProgress
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.report.entry import Entry
+    from pytest_lecturecheck.session.results import Results
 
 _NOTICE: Final = "notice"
 """Key of a message that is a line for the summary, and no progress."""
+_STOPPED: Final = "stopped"
+"""Key of a message with the entries of an item that an interruption has stopped."""
 
 
 class ProgressSender:
@@ -30,12 +33,16 @@ class ProgressSender:
     Args:
         journal: what this process writes down.
         send: sends one text to the controller at once.
+        pack: packs entries into one text.
     """
 
-    def __init__(self, journal: JournalWriter, send: Callable[[str], None]) -> None:
+    def __init__(
+        self, journal: JournalWriter, send: Callable[[str], None], pack: Callable[[Sequence[Entry]], str]
+    ) -> None:
         """Send nothing yet."""
         self._journal = journal
         self._send = send
+        self._pack = pack
 
     def note(self, progress: RunProgress) -> None:
         """Record and send the progress of a run; called on the kernels' thread."""
@@ -45,6 +52,11 @@ class ProgressSender:
     def send_notice(self, text: str) -> None:
         """Send a line for the summary."""
         self._send(json.dumps({_NOTICE: text}))
+
+    def note_stopped(self, entries: Sequence[Entry]) -> None:
+        """Send the entries of an item that an interruption has stopped."""
+        if entries:
+            self._send(json.dumps({_STOPPED: self._pack(entries)}))
 
     def show(self) -> None:
         """Force the journal to the disk."""
@@ -72,6 +84,13 @@ class ProgressDisplay:
         self._guard = guard
         self._live: LiveLine | LogLines | WaitLines | None = None
         self._running: dict[str, ShownProgress] = {}
+        self.results: Results | None = None
+        """Takes the entries of items that an interruption has stopped."""
+
+    def note_stopped(self, entries: Sequence[Entry]) -> None:
+        """Keep the entries of an item that an interruption has stopped."""
+        if self.results is not None:
+            self.results.take(entries)
 
     def note(self, progress: RunProgress) -> None:
         """Record the progress of a run in this process; called on the kernels' thread."""
@@ -95,6 +114,10 @@ class ProgressDisplay:
         message = json.loads(text)
         if _NOTICE in message:
             self._notices.add(message[_NOTICE])
+            return
+        if _STOPPED in message:
+            if self.results is not None:
+                self.results.take(self.results.unpack(message[_STOPPED]))
             return
         state = ShownProgress(**message)
         self._running[state.name] = state

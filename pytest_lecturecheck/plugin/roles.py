@@ -30,6 +30,7 @@ from pytest_lecturecheck.plugin.terminal_hooks import TerminalHooks
 from pytest_lecturecheck.plugin.worker_configuration import DEFAULT_WIDTH, WorkerConfiguration
 from pytest_lecturecheck.plugin.xdist import (
     WorkerManager,
+    WorkerStop,
     configuration_from_controller,
     is_worker,
     progress_sender,
@@ -110,7 +111,7 @@ class WorkerRole:
         """Open the channel to the controller."""
         self._config = config
         self._guard = guard
-        self.progress = ProgressSender(journal, progress_sender(config))
+        self.progress = ProgressSender(journal, progress_sender(config), Results.dump)
 
     def check_arguments(self) -> None:
         """Check nothing: the controller has done so."""
@@ -125,10 +126,12 @@ class WorkerRole:
     def hooks(self, session: LectureCheckSession) -> Sequence[object]:
         """Return the hooks that send entries and stop kernels."""
         sender = WorkerEntries(session.context.results.dump)
+        signals = SignalHooks(session.context.journal, self.progress.send_notice, is_worker=True)
         return (
             CollectionHooks(session, session.configuration.capacity),
             ItemReports(session, sender, self._guard),
-            SignalHooks(session.context.journal, self.progress.send_notice),
+            signals,
+            WorkerStop(self._config, signals.interrupt),
             WorkerEnd(session),
         )
 
@@ -198,6 +201,7 @@ class ControllerRole:
     def hooks(self, session: LectureCheckSession) -> Sequence[object]:
         """Return the hooks that take entries, show them, and write what a session leaves."""
         config, context, local = self._config, session.context, LocalEntries()
+        self.progress.results = context.results
         github = GitHub(os.environ, context.rootdir, is_on=context.settings.github)
         crashes = CrashReports(context, self._notices)
         terminal = TerminalHooks(
@@ -220,7 +224,8 @@ class ControllerRole:
             hooks += self._cloud_hooks()
         if config.pluginmanager.hasplugin("xdist"):
             configuration = session.configuration.to_plain()
-            hooks.append(WorkerManager(configuration, self.progress.note_from_worker, crashes.note_worker_crash))
+            from_worker = self.progress.note_from_worker
+            hooks.append(WorkerManager(configuration, from_worker, crashes.note_worker_crash, config))
         return hooks
 
     def _cloud_hooks(self) -> Sequence[object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.config.options import Mode, SessionSettings
@@ -27,6 +27,7 @@ from pytest_lecturecheck.store.own_folder import make_own_folder
 from pytest_lecturecheck.store.path_redaction import hide_places
 from pytest_lecturecheck.store.runs import entry_to_dict
 from pytest_lecturecheck.store.session_history import FOLDER_NAME, keep_session, new_session_name, with_short_timelines
+from pytest_lecturecheck.verdict import VerdictKind
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Closing:
         settings: the session's settings.
         platform: platform label.
         budget_file: the platform's budget file.
-        entries: the session's entries; read when something is written or rendered.
+        entries: the session's entries; read when something is written or rendered, and corrected where what they say
+            could not be done.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Closing:
         platform: str,
         budget_file: Path,
         *,
-        entries: Sequence[Entry],
+        entries: list[Entry],
     ) -> None:
         """Write nothing yet."""
         self._rootdir = rootdir
@@ -87,8 +89,23 @@ class Closing:
             except (OSError, LectureCheckError) as exc:
                 is_whole = False
                 self._written.append(f"ERROR: {self._shown(path)} could not be written: {exc}")
+                if path == self._budget_file:
+                    self._note_unrecorded()
         self._keep()
         return is_whole
+
+    def _note_unrecorded(self) -> None:
+        """Name nothing recorded that is not, and say how what was measured can still be."""
+        self._entries[:] = [
+            replace(entry, verdict=replace(entry.verdict, kind=VerdictKind.NO_BUDGET, headline=_UNRECORDED))
+            if entry.verdict.kind is VerdictKind.RECORDED
+            else entry
+            for entry in self._entries
+        ]
+        if self._settings.keep_runs > 0:
+            self._written.append(
+                "nothing measured is lost: correct the cause, then `lecturecheck record last` writes these budgets"
+            )
 
     def _keep(self) -> None:
         """Keep the session's document for later sessions and for the ``lecturecheck`` command."""
@@ -203,6 +220,9 @@ class Closing:
             lines += ["", *render_changes(self._changes, width=width, colour=colour)]
             lines += render_unrecorded([entry.run for entry in self._entries], width=width)
         return [*lines, *([""] if self._written else []), *self._written]
+
+
+_UNRECORDED: Final = "measured, and not recorded: the budget file could not be written"
 
 
 def _fails(entry: Entry) -> bool:

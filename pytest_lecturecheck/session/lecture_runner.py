@@ -121,7 +121,13 @@ class LectureRunner:
         wants_traces = trace is not None and trace.is_for_over
         for repeat in repeats:
             settings = deadline.first(own) if repeat == 1 else deadline.later(own)
-            entry = self._run_once(job, settings, repeat)
+            try:
+                entry = self._run_once(job, settings, repeat)
+            except BaseException:
+                # Ctrl-C and signals: what had run is reported with the rest of the session.
+                if (stopped := self._bench.open_workbench().take_stopped()) is not None:
+                    yield self._entry(job, settings, complete_run(stopped, job.held, self._context.rootdir), 0.0)
+                raise
             if entry.verdict.failed and state is not None and not entry.run.is_profiled:
                 self._states.note(job.prepared.lecture.name, job.prepared.variant.name, state.key())
             if wants_traces and (cells := cells_over(entry)):
@@ -137,12 +143,15 @@ class LectureRunner:
         began = time.perf_counter()
         trace = self._context.settings.trace
         run = self._run_in_kernel(job, settings, repeat, trace.cells if trace is not None else frozenset())
+        return self._entry(job, settings, run, time.perf_counter() - began)
+
+    def _entry(self, job: _Job, settings: RunSettings, run: Run, seconds: float) -> Entry:
         lecture, results = job.prepared.lecture, self._context.results
         entry = Entry(
             run=run,
             verdict=results.judge(run, self._policy(settings, job.prepared)),
             budget=results.checked_budget(run.lecture, run.variant),
-            seconds=time.perf_counter() - began,
+            seconds=seconds,
         )
         return with_source_of(self._with_joint_notes(entry), {lecture.name: lecture})
 

@@ -21,6 +21,7 @@ from pytest_lecturecheck.session.results import Results
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.run.ports import RunProgress
+    from pytest_lecturecheck.report.entry import Entry
 
 
 class ProgressListener(Protocol):
@@ -31,6 +32,9 @@ class ProgressListener(Protocol):
 
     def show(self) -> None:
         """Show the progress that was recorded; called about twice a second on the main thread."""
+
+    def note_stopped(self, entries: Sequence[Entry]) -> None:
+        """Keep the entries of an item that an interruption has stopped, for which there will be no test report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

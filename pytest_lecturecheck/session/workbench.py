@@ -84,6 +84,7 @@ class Workbench:
         self._machine = machine
         self._loop = KernelLoop(on_wait)
         self._context: zmq.asyncio.Context | None = None
+        self._stopped: Run | None = None
         self._gpus = open_gpu_monitor()
         # On Windows only the kernel itself watches its parent.
         self._reaper = None if os.name == "nt" else Reaper()
@@ -97,7 +98,16 @@ class Workbench:
             on_progress=lambda progress: on_progress(replace(progress, devices=self._gpus.memory_in_use())),
             launcher=launcher,
             manifest=ManifestSources(read_machine=functools.cache(read_machine_facts), read_libraries=read_libraries),
+            on_stopped=self._note_stopped,
         )
+
+    def _note_stopped(self, run: Run) -> None:
+        self._stopped = run
+
+    def take_stopped(self) -> Run | None:
+        """Return the record of the run that an interruption has stopped, once; ``None`` if there is none."""
+        run, self._stopped = self._stopped, None
+        return run
 
     def run(  # noqa: PLR0913 - one run has that many parts; all but four by keyword
         self,

@@ -8,12 +8,30 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.errors import LectureCheckError
+
+LOCK_SECONDS: Final = 30.0
+"""Writing takes well below a second; a lock that is held for longer is that of a process that hangs."""
+_RETRY_SECONDS: Final = 0.05
 READ_ONLY: Final = "the file is read-only; make it writable, or write to another file"
 _ANY_WRITE_BIT: Final = 0o222
+
+
+class LockTimeoutError(LectureCheckError):
+    """A folder that another process has locked for too long."""
+
+    def __init__(self, folder: Path, pid: int | None) -> None:
+        """Name the folder and, if it is known, the process."""
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(
+            f"{folder} was locked by {holder} for more than {LOCK_SECONDS:g} s; expected the lock to be free after a "
+            "moment. End that process if it hangs"
+        )
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -63,6 +81,10 @@ def locked(folder: Path) -> Iterator[None]:
     Lock a folder against other sessions that write to it (not on Windows).
 
     The folder itself is locked, so that no lock file remains; see flock(2).
+
+    Raises:
+        LockTimeoutError: another process has held the lock for half a minute.
+        OSError: the folder cannot be created or opened.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
@@ -72,10 +94,35 @@ def locked(folder: Path) -> Iterator[None]:
 
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            deadline = time.monotonic() + LOCK_SECONDS
+            while not _is_locked(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                if time.monotonic() > deadline:
+                    raise LockTimeoutError(folder, _find_holder(descriptor))
+                time.sleep(_RETRY_SECONDS)
             yield
         finally:
             os.close(descriptor)
+
+
+def _is_locked(flock: Callable[[int, int], None], descriptor: int, operation: int) -> bool:
+    try:
+        flock(descriptor, operation)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _find_holder(descriptor: int) -> int | None:
+    """Return the process that holds a lock on an open file (``/proc/locks``, proc(5)), or ``None``."""
+    found = os.fstat(descriptor)
+    inode = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/locks").read_text("ascii").splitlines():
+            # "3: FLOCK  ADVISORY  WRITE 812 08:01:5242 0 EOF"; a waiting process has "->" after the number.
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5] == inode:
+                return int(fields[4])
+    return None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pytest_lecturecheck.plugin.xdist import WorkerManager
 @pytest.mark.parametrize("hook", ["pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"])
 def test_progress_of_workers_is_not_written_into_a_line_of_pytest(hook):
     taken = []
-    manager = WorkerManager({}, taken.append, lambda _mark, _worker: None)
+    manager = WorkerManager({}, taken.append, lambda _mark, _worker: None, None)
     writing = getattr(manager, hook)()
     next(writing)
     thread = threading.Thread(target=manager.take_progress, args=("progress",), daemon=True)

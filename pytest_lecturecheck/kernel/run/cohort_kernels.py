@@ -76,6 +76,8 @@ async def run_cohort(plans: Sequence[RunPlan], ports: Ports, context: zmq.asynci
     slots = [BarrierSlot(barrier) for _ in plans]
     watch = _Watch(slots, _shared_cap(plans, ports))
     progress = _JointProgress(name, len(plans), ports.on_progress)
+    # What a member has measured says nothing without the others.
+    ports = replace(ports, on_stopped=lambda _run: None)
     runs = [
         _run_member(plan, replace(ports, on_progress=progress.listener(position)), context, slot)
         for position, (plan, slot) in enumerate(zip(plans, slots, strict=True))

@@ -19,6 +19,7 @@ from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.profile import ProfileSummary
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 
@@ -77,6 +78,7 @@ class Ports:
         on_progress: called with the progress of the run, on the loop's thread.
         launcher: where kernels run.
         manifest: reads what lies beneath runs.
+        on_stopped: called with the record of a run that was cancelled, on the loop's thread.
     """
 
     probes: ProbeOpener
@@ -87,6 +89,7 @@ class Ports:
     on_progress: Callable[[RunProgress], None]
     launcher: Launcher = LOCAL
     manifest: ManifestSources = field(default_factory=ManifestSources)
+    on_stopped: Callable[[Run], None] = lambda _run: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

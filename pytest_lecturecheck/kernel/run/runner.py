@@ -102,13 +102,19 @@ class _LectureRun:
             slot.origin = self._clock.origin
 
     async def execute(self) -> Run:
-        ticker = asyncio.ensure_future(self._tick())
+        ticker, is_stopped = asyncio.ensure_future(self._tick()), False
         try:
             await self._start_and_run()
+        except asyncio.CancelledError:
+            is_stopped = True
+            self._record.note_outcome(Outcome.STOPPED, reason="the session was interrupted")
+            raise
         finally:
             ticker.cancel()
             # Shielded, because a second cancellation must not interrupt the teardown.
             await asyncio.shield(asyncio.ensure_future(self._tear_down()))
+            if is_stopped:
+                self._ports.on_stopped(self._record.finish(self._devices))
         return self._record.finish(self._devices)
 
     # -- start --------------------------------------------------------------------------------------------------------
