@@ -10,14 +10,15 @@ import pytest
 import yaml
 from support.fake_github import FakeGitHub
 from support.git_repository import make_repository, write
+from support.kept_documents import document
+from support.made_sessions import kept, session_of
+
+from pytest_lecturecheck.store.budget_file.files import load_budgets
+from pytest_lecturecheck.verdict import VerdictKind
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".github" / "actions" / "lecture-budget"
 SHA = "a" * 40
-BUDGETS = """\
-schema = 1
-platform = "here"
-"""
 BOT = {"type": "Bot"}
 
 
@@ -135,16 +136,15 @@ def test_safe_concurrency_is_what_the_heaviest_lecture_allows(script, changes, e
 # -- proposed budgets --------------------------------------------------------------------------------------------------
 
 
-def test_proposed_budgets_are_a_patch_for_git(script, monkeypatch, tmp_path):
-    propose = script("propose")
-    make_repository(tmp_path, {"lecture-budgets/here.toml": BUDGETS, "lecture-report/report.json": "{}"})
-    changed = {"lecture-budgets/here.toml": BUDGETS + "a = 1\n", "lecture-budgets/new.toml": "b = 2\n"}
-    monkeypatch.setattr(propose, "_record", lambda _: write(tmp_path, changed))
-    assert propose.main() == 0
-    assert Path("lecture-budgets/here.toml").read_text() == BUDGETS
-    assert not Path("lecture-budgets/new.toml").exists()
+def test_proposed_budgets_are_a_patch_for_git(script, tmp_path):
+    make_repository(tmp_path, {"README.md": ""})
+    session = session_of(kept("a.md", 50, kind=VerdictKind.NO_BUDGET), kept("b.md", 50))
+    write(tmp_path, {"lecture-report/report.json": document(session)})
+    assert script("propose").main() == 0
+    assert not Path("lecture-budgets").exists()
     subprocess.run(["git", "apply", "lecture-report/proposed-budgets.patch"], cwd=tmp_path, check=True)
-    assert {name: Path(name).read_text() for name in changed} == changed
+    [(name, _variant)] = load_budgets(tmp_path / "lecture-budgets" / "linux-x86_64-cpu.toml").lectures
+    assert name == "a.md"
 
 
 def test_only_runs_that_are_not_within_propose_budgets(script):
@@ -155,13 +155,12 @@ def test_only_runs_that_are_not_within_propose_budgets(script):
     assert [item["verdict"]["kind"] for item in found["runs"]] == ["over", "no budget", "improved"]
 
 
-def test_nothing_to_propose_leaves_no_patch(script, monkeypatch, tmp_path):
+def test_nothing_to_propose_leaves_no_patch(script, tmp_path):
     propose = script("propose")
-    write(tmp_path, {"lecture-report/report.json": "{}"})
-    monkeypatch.setattr(propose, "_record", lambda _: None)
+    assert propose.main() == 0
+    write(tmp_path, {"lecture-report/report.json": document(session_of(kept("b.md", 50)))})
     assert propose.main() == 0
     assert not Path("lecture-report/proposed-budgets.patch").exists()
-    assert not Path("lecture-budgets").exists()
 
 
 # -- caches ------------------------------------------------------------------------------------------------------------
@@ -204,6 +203,16 @@ def test_a_comment_is_written_once_and_then_updated(script, pull):
     pull.lists["issues/4/comments"] = [*others, {"id": 111, "user": BOT, "body": body["body"]}]
     assert comment.main() == 0
     assert pull.calls[-1][:2] == ("PATCH", "issues/comments/111")
+
+
+def test_reports_are_rendered_here_and_escaped(script, pull, tmp_path):
+    session = session_of(kept("<img src=x>@all.md", 50))
+    write(tmp_path, {"reports/lecture-budget-a/report.json": document(session), "reports/b/report.json": "{"})
+    assert script("comment").main() == 0
+    text = pull.calls[0][2]["body"]
+    assert "&lt;img src=x&gt;" in text
+    assert "<img" not in text
+    assert "@all" not in text
 
 
 def test_a_commit_that_is_no_tip_gets_no_comment(script, pull, monkeypatch):
