@@ -8,16 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.errors import LectureCheckError, SettingsError
+from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.repository.workflow_audit import RepositoryTimes
 
-HELP: Final = "find faults of workflows that let a broken lecture pass, hang, or leave nothing behind"
+HELP: Final = "place each lecture (CPU, GPU, readers), or find faults of workflows with --ci"
 DESCRIPTION: Final = """\
-Read .github/workflows, the book's configuration and the budgets, and print what keeps a build from being a gate: each
-fault with its line, the reason, and the line that mends it. Nothing is run, and nothing is sent.
+Without --ci: say of every lecture where it belongs (pinned to the CPU, a GPU helps, it shows a GPU, unsafe with several
+at once, undecided), and which readers can run it: Binder, Colab, Codespaces, a laptop, and [targets] of the settings.
+Runs decide where some are kept, else the source; each line says which. The line of front matter that would pin it is
+printed.
 
+With --ci: read .github/workflows, the book's configuration and the budgets, and print what keeps a build from being a
+gate: each fault with its line, the reason, and the line that mends it. Nothing is run, and nothing is sent.
+
+  lecturecheck audit                      the lectures of this repository
   lecturecheck audit --ci                 the workflows of this repository
   lecturecheck audit --ci --root ../book  those of another one
   lecturecheck audit --ci --json          for other programs
@@ -45,11 +51,12 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         Exit status, and the lines to print.
 
     Raises:
-        LectureCheckError: nothing to look at was named, or a workflow cannot be read.
+        LectureCheckError: settings or a workflow cannot be read.
     """
     if not options.ci:
-        msg = "audit: say what to look at; expected --ci, for the workflows of GitHub Actions"
-        raise SettingsError(msg)
+        from pytest_lecturecheck.commands.lecture_audit import audit_lectures  # noqa: PLC0415 - reads lectures
+
+        return audit_lectures(options, (options.root or Path.cwd()).resolve())
     from pytest_lecturecheck.repository.workflow_audit import audit_workflows  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.repository.workflow_file import read_workflows  # noqa: PLC0415 - as above
     from pytest_lecturecheck.safe_text import one_line  # noqa: PLC0415 - as above

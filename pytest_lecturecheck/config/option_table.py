@@ -448,6 +448,21 @@ OPTIONS: Final = (
         on_command_line=False,
     ),
     Option(
+        name="target",
+        group="where",
+        help="run as a reader can: with the memory of binder, colab-free, codespaces, laptop-16, or one of [targets]",
+        reader="config.option_values.read_text",
+        metavar="NAME",
+        in_file=False,
+    ),
+    Option(
+        name="targets",
+        group="where",
+        help="tables [targets.NAME] with memory and gpu: what readers of the lectures have",
+        reader="model.fleet.parse_targets",
+        on_command_line=False,
+    ),
+    Option(
         name="machines",
         group="where",
         help="tables [machines.NAME] with price, cores, memory, gpus, gpu-memory, platform, for lecturecheck findings "

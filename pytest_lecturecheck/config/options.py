@@ -8,11 +8,11 @@ default. Values for the whole session are fields of :class:`SessionSettings`; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.budget.limits import Tolerance
 from pytest_lecturecheck.config.environment import EnvironmentRules, JaxMemory
@@ -25,11 +25,14 @@ from pytest_lecturecheck.config.option_reading import (
     run_layer,
 )
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
-from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.profile import TraceRequest
-from pytest_lecturecheck.model.settings import RunSettings
+from pytest_lecturecheck.model.settings import GpuNeed, RunSettings
 from pytest_lecturecheck.model.variant import Variant
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.model.fleet import ReaderTarget
 
 _DEFAULTS: Final = default_values()
 _RECORD_RUNS: Final = 3
@@ -161,6 +164,8 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
     values = {**_DEFAULTS, **in_file, **given}
     environment = EnvironmentRules(base=values.get("env", {}), profiles=values.get("env-profiles", {}))
     override = run_layer(dict(values["override"]), lambda option: f"--lecture-override {option.name}")
+    if "target" in given:
+        override = override.over(_target_layer(given["target"], values.get("targets")))
     for variant in values.get("variant", ()):
         _check_profile(variant.settings.env_profile, environment, f"{file_name} [variant.{variant.name}] env-profile")
     for profile, where in (
@@ -195,6 +200,20 @@ def _history(given: Mapping[str, Any], in_file: Mapping[str, Any], rootdir: Path
     if "history" in given:
         return invocation_dir / str(given["history"])
     return rootdir / str(in_file["history"]) if "history" in in_file else None
+
+
+def _target_layer(name: str, stated: Sequence[ReaderTarget] | None) -> RunSettings:
+    """Return the layer that gives lectures no more than a reader has."""
+    from pytest_lecturecheck.model.fleet import BUILT_IN_TARGETS  # noqa: PLC0415 - rarely needed
+
+    targets = {target.name: target for target in stated or BUILT_IN_TARGETS}
+    if name not in targets:
+        msg = f"--lecture-target {name!r} is not known; {expected_instead(name, targets)}"
+        raise SettingsError(msg)
+    origin = f"--lecture-target {name}"
+    gpu = None if targets[name].has_gpu else GpuNeed.CPU
+    origins = {"memory_cap_bytes": origin} | ({} if gpu is None else {"gpu": origin})
+    return RunSettings(memory_cap_bytes=float(targets[name].memory_bytes), gpu=gpu, origins=origins)
 
 
 def _check_cohorts(cohorts: tuple[CohortSpec, ...], rootdir: Path, file_name: str) -> None:

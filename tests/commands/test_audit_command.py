@@ -40,6 +40,43 @@ def test_a_book_that_raises_needs_no_option(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "faults": []}
 
 
-def test_what_to_look_at_has_to_be_said(capsys):
-    assert main(["audit"]) == 2
-    assert "audit: say what to look at; expected --ci" in capsys.readouterr().err
+LECTURE = """---
+kernelspec:
+  name: python3
+---
+
+```{{code-cell}}
+{code}
+```
+"""
+
+
+def test_lectures_are_placed_from_their_source_where_nothing_ran(tmp_path, capsys):
+    lectures = {
+        "a.md": LECTURE.format(code="import numpy"),
+        "b.md": LECTURE.format(code="import jax  # 50_000_000 in the original"),
+        "c.md": LECTURE.format(code="import jax\nn = 50_000_000"),
+        "plain.md": "# No lecture\n",
+    }
+    write(tmp_path, lectures)
+    assert main(["audit", "--json", "--root", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)["lectures"]
+    assert [(item["lecture"], item["placement"], item["from"], item["front_matter"]) for item in found] == [
+        ("a.md", "pin to the CPU", "source", "gpu: cpu"),
+        ("b.md", "undecided", "source", ""),
+        ("c.md", "a GPU helps", "source", "gpu: required"),
+    ]
+    assert found[0]["targets"] == {"binder": None, "colab-free": None, "codespaces": None, "laptop-16": None}
+
+
+def test_the_audit_of_lectures_can_be_read(tmp_path, capsys):
+    write(tmp_path, {"a.md": LECTURE.format(code="import numpy")})
+    assert main(["audit", "--root", str(tmp_path)]) == 0
+    readers = ", ".join(f"{name} not measured" for name in ("binder", "colab-free", "codespaces", "laptop-16"))
+    assert capsys.readouterr().out.splitlines() == [
+        "a.md: pin to the CPU (from its source: it imports nothing that could use a GPU)",
+        "    front matter, below lecturecheck: gpu: cpu",
+        f"    peak not measured; readers: {readers}",
+        "1 lecture: 1 pin to the CPU",
+        "readers' memory: binder 1.86 GiB, colab-free 11.8 GiB, codespaces 7.45 GiB, laptop-16 14.9 GiB",
+    ]

@@ -1,0 +1,120 @@
+"""``lecturecheck audit`` of lectures: where each belongs, and which readers can run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_lecturecheck.errors import LectureCheckError
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.config.options import SessionSettings
+    from pytest_lecturecheck.findings.measured import Measured
+    from pytest_lecturecheck.findings.placement import Placed
+    from pytest_lecturecheck.model.fleet import ReaderTarget
+
+_LEFT_OUT_FOLDERS: Final = frozenset({"__pycache__", "_build", "node_modules", "site-packages"})
+_MOST_FILES: Final = 20_000
+
+
+def audit_lectures(options: argparse.Namespace, root: Path) -> tuple[int, list[str]]:
+    """
+    Place every lecture of a repository.
+
+    Returns:
+        Exit status, and the lines to print.
+
+    Raises:
+        LectureCheckError: settings cannot be used.
+    """
+    from pytest_lecturecheck.config.option_reading import read_settings_file  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.config.options import resolve  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.findings.placement import place, read_source  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.lecture.reading import read_lecture  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.model.fleet import BUILT_IN_TARGETS  # noqa: PLC0415 - as above
+
+    _, in_file = read_settings_file(root)
+    targets: Sequence[ReaderTarget] = in_file.get("targets", BUILT_IN_TARGETS)
+    measured = _measured(root)
+    placed, unread = [], []
+    for path in _lectures(root, resolve({}, root, root)):
+        name = path.relative_to(root).as_posix()
+        try:
+            lecture = read_lecture(path, name=name, root=root)
+        except LectureCheckError as exc:
+            unread.append(str(exc))
+            continue
+        if lecture.cells:
+            placed.append(place(name, read_source(lecture), measured, targets))
+    if options.json:
+        return 0, [json.dumps({"schema": 1, "lectures": [_plain(item) for item in placed]}, indent=2)]
+    return 0, _lines(placed, targets, unread)
+
+
+def _measured(root: Path) -> Measured:
+    from pytest_lecturecheck.findings.measured import measure  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.store.own_folder import NAME  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.store.session_history import FOLDER_NAME, read_sessions, session_files  # noqa: PLC0415
+
+    folder = root / NAME / FOLDER_NAME
+    if not session_files(folder):
+        return measure([])
+    sessions, _ = read_sessions(folder)
+    return measure(sessions)
+
+
+def _lectures(root: Path, settings: SessionSettings) -> Iterator[Path]:
+    from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, is_candidate  # noqa: PLC0415 - not for help
+
+    seen = 0
+    suffixes = LECTURE_SUFFIXES | settings.suffixes
+    for parent, inner, names in os.walk(root):
+        inner[:] = sorted(name for name in inner if name not in _LEFT_OUT_FOLDERS and not name.startswith("."))
+        for name in sorted(names):
+            path = Path(parent, name)
+            if path.suffix.lower() in suffixes and is_candidate(path, extra_suffixes=settings.suffixes):
+                yield path
+        seen += len(names)
+        if seen > _MOST_FILES:
+            return
+
+
+def _plain(item: Placed) -> dict[str, Any]:
+    return {
+        "lecture": item.lecture,
+        "placement": item.placement.value,
+        "why": item.why,
+        "from": "runs" if item.is_measured else "source",
+        "peak_footprint_bytes": item.peak_bytes,
+        "targets": item.targets,
+        "front_matter": item.front_matter,
+    }
+
+
+def _lines(placed: Sequence[Placed], targets: Sequence[ReaderTarget], unread: Sequence[str]) -> list[str]:
+    from pytest_lecturecheck.safe_text import one_line  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.units import format_size  # noqa: PLC0415 - as above
+
+    lines = []
+    words = {True: "yes", False: "no", None: "not measured"}
+    for item in placed:
+        origin = "runs" if item.is_measured else "source"
+        lines.append(f"{one_line(item.lecture)}: {item.placement.value} (from its {origin}: {one_line(item.why)})")
+        if item.front_matter:
+            lines.append(f"    front matter, below lecturecheck: {item.front_matter}")
+        peak = "not measured" if item.peak_bytes is None else format_size(item.peak_bytes)
+        readers = ", ".join(f"{name} {words[answer]}" for name, answer in item.targets.items())
+        lines.append(f"    peak {peak}; readers: {readers}")
+    lines += [f"not read: {one_line(text, 500)}" for text in unread]
+    counts = {kind: sum(item.placement == kind for item in placed) for kind in {item.placement for item in placed}}
+    parts = [f"{count} {kind}" for kind, count in sorted(counts.items())]
+    caps = ", ".join(f"{target.name} {format_size(target.memory_bytes)}" for target in targets)
+    return [
+        *lines,
+        f"{len(placed)} lecture{'' if len(placed) == 1 else 's'}: {', '.join(parts) or 'none'}",
+        f"readers' memory: {caps}",
+    ]
