@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +83,7 @@ def line_from_dict(plain: Any) -> HistoryLine:
 
 def _known(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return a line without the keys and metrics that this version does not know."""
-    known = {key: item for key, item in plain.items() if key in key_order(HistoryLine)}
+    known = {key: item for key, item in plain.items() if key in _keys(HistoryLine)}
     for key, cls in _PARTS.items():
         if isinstance(known.get(key), dict):
             known[key] = _only(known[key], cls)
@@ -95,8 +96,14 @@ def _known(plain: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
+# A history has many thousands of lines.
+@functools.cache
+def _keys(cls: type) -> frozenset[str]:
+    return frozenset(key_order(cls))
+
+
 def _only(plain: Mapping[str, Any], cls: type) -> dict[str, Any]:
-    return {key: item for key, item in plain.items() if key in key_order(cls)}
+    return {key: item for key, item in plain.items() if key in _keys(cls)}
 
 
 def append_history(path: Path, lines: Sequence[HistoryLine], hide: Callable[[str], str] = str) -> None:
