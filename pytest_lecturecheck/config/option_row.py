@@ -9,6 +9,7 @@ GROUPS: Final = {
     "limits": "lectures, limits: when a lecture is stopped, and what makes it fail",
     "measure": "lectures, measurement: how often and how lectures run",
     "report": "lectures, reports: what is written besides the terminal output",
+    "book": "lectures, book: what the build of the book takes over",
     "concurrency": "lectures, concurrency: how many kernels share the machine",
     "where": "lectures, environment: platform, kernel, launcher and variables",
 }

@@ -314,6 +314,22 @@ OPTIONS: Final = (
         on_command_line=False,
     ),
     Option(
+        name="cache",
+        group="book",
+        help="put lectures that pass into the book's own cache, so that its build executes nothing again: the cache's "
+        "folder, or auto for the one that the book's configuration names",
+        reader="config.option_values.read_cache",
+        metavar="DIR",
+    ),
+    Option(
+        name="measure-cached",
+        group="book",
+        help="with --lecture-cache: also run lectures that the book's cache has already",
+        reader="config.option_values.read_flag",
+        field="session.measures_cached",
+        default=False,
+    ),
+    Option(
         name="concurrency",
         group="concurrency",
         help="run each lecture in this many kernels at once, one count after another ('1,2,3'), and report how many "

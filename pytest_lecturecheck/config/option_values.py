@@ -20,6 +20,7 @@ from pytest_lecturecheck.model.profile import TraceRequest
 from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
+AUTO: Final = "auto"
 HISTORY_SUFFIX: Final = ".jsonl"
 _DIGITS: Final = re.compile("[0-9]{1,18}")
 
@@ -30,6 +31,12 @@ def read_text(value: object) -> str:
         msg = f"{value!r} is not text"
         raise SettingsError(msg)
     return value.strip()
+
+
+def read_cache(value: object) -> str:
+    """Return the folder of a book's cache, or an empty text for the one that the book names."""
+    text = read_text(value)
+    return "" if text == AUTO else text
 
 
 def read_flag(value: object) -> bool:

@@ -49,6 +49,13 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BookCacheRequest:
+    """The wish to fill the book's cache: in ``folder``, or with ``None`` where the book keeps it."""
+
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
     """
     All settings of a session, checked.
@@ -88,6 +95,8 @@ class SessionSettings:
         shard: the part of the lectures to run and the number of parts, or ``None`` for all.
         has_fresh_compile_cache: whether the first of several runs begins with an empty compile cache; ``None`` for
             variants only.
+        book_cache: whether, and where, the book's cache is filled; ``None`` for not at all.
+        measures_cached: also run lectures that the book's cache has.
     """
 
     mode: Mode
@@ -122,6 +131,8 @@ class SessionSettings:
     variants: tuple[Variant, ...] = ()
     shard: tuple[int, int] | None = None
     has_fresh_compile_cache: bool | None = None
+    book_cache: BookCacheRequest | None = None
+    measures_cached: bool = False
 
     @property
     def for_all_lectures(self) -> RunSettings:
@@ -193,6 +204,7 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         file_name=file_name,
         environment=environment,
         trace=_trace_request(mode, given, in_file, file_name),
+        book_cache=_cache_request(given, in_file, rootdir, invocation_dir),
     )
 
 
@@ -214,6 +226,15 @@ def _target_layer(name: str, stated: Sequence[ReaderTarget] | None) -> RunSettin
     gpu = None if targets[name].has_gpu else GpuNeed.CPU
     origins = {"memory_cap_bytes": origin} | ({} if gpu is None else {"gpu": origin})
     return RunSettings(memory_cap_bytes=float(targets[name].memory_bytes), gpu=gpu, origins=origins)
+
+
+def _cache_request(
+    given: Mapping[str, Any], in_file: Mapping[str, Any], rootdir: Path, invocation_dir: Path
+) -> BookCacheRequest | None:
+    for values, base in ((given, invocation_dir), (in_file, rootdir)):
+        if "cache" in values:
+            return BookCacheRequest(folder=base / values["cache"] if values["cache"] else None)
+    return None
 
 
 def _check_cohorts(cohorts: tuple[CohortSpec, ...], rootdir: Path, file_name: str) -> None:

@@ -38,6 +38,8 @@ class FindingKind(StrEnum):
     """A flag of the command line that a lecture's own value replaced."""
     PYTHON = "python"
     """The notebook was written with another version of Python than it was run with."""
+    BOOK_CACHE = "book cache"
+    """Why a lecture stays out of the book's cache, or why an entry there was not taken."""
     PROFILE = "profile"
     """A trace that was asked for and is not there, or not whole."""
 

@@ -140,7 +140,10 @@ class LectureItem(pytest.Item):
         for name, reason in reasons:
             if reason:
                 return name if len(self.prepared) > 1 else "", reason
-        return "", self._lectures.why_left_out(self.prepared, self.variant)
+        reason = self._lectures.why_left_out(self.prepared, self.variant)
+        if not reason and self.plan.cohort is None:
+            reason = self._lectures.why_cached(self.prepared[self.lecture_name])
+        return "", reason
 
     def _marked(self, entry: Entry) -> Entry:
         return replace(entry, run=replace(entry.run, variant=self.variant))

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.plugin.progress_display import ProgressDisplay
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
     from pytest_lecturecheck.report.entry import Entry
+    from pytest_lecturecheck.session.cache_filling import CacheFiller
     from pytest_lecturecheck.session.entry_saver import EntrySaver
 
 _ENTRIES: Final = "lecturecheck"
 """Attribute of the test report that carries the entries to the controller."""
 _STATE: Final = "lecturecheck_state"
 """Attribute of the test report that carries the key of the state in which a lecture failed."""
+_EXECUTED: Final = "lecturecheck_executed"
+"""Attribute of the test report with the file that holds what enters the book's cache."""
 _OUTCOMES: Final = frozenset({"passed", "failed", "skipped"})
 """Outcomes that pytest knows; pytest-rerunfailures reports a run that it will repeat as ``rerun``."""
 
@@ -102,6 +105,8 @@ class ItemReports:
             if entries:
                 self._sender.send(report, entries)
                 setattr(report, _STATE, self._session.lectures.take_state_key(item.lecture_name, item.variant))
+                if not item.variant:
+                    setattr(report, _EXECUTED, self._session.lectures.take_executed(item.lecture_name))
         return report  # type: ignore[no-any-return]
 
 
@@ -115,6 +120,7 @@ class ReportedEntries:
         local: entries of items that ran in this process.
         display: shows progress.
         saver: saves entries on the disk as they finish.
+        filler: puts lectures that passed into the book's cache.
     """
 
     def __init__(
@@ -122,8 +128,10 @@ class ReportedEntries:
         config: pytest.Config,
         session: LectureCheckSession,
         local: LocalEntries,
+        *,
         display: ProgressDisplay,
         saver: EntrySaver,
+        filler: CacheFiller,
     ) -> None:
         """Hold what the hook needs."""
         self._config = config
@@ -131,6 +139,7 @@ class ReportedEntries:
         self._local = local
         self._display = display
         self._saver = saver
+        self._filler = filler
         self._reported: dict[tuple[str, str], Sequence[Entry]] = {}
         self._decided: set[tuple[str, str]] = set()
 
@@ -156,6 +165,8 @@ class ReportedEntries:
             return
         entries = self._context.results.take(entries, instead_of=self._reported.get(key, ()))
         self._reported[key] = entries
+        if executed := str(getattr(report, _EXECUTED, "")):
+            self._filler.fill(executed, passed=outcome == "passed")
         if is_final:
             with plain_imports():
                 self._saver.save(entries)

@@ -35,6 +35,8 @@ from pytest_lecturecheck.plugin.xdist import (
     is_worker,
     progress_sender,
 )
+from pytest_lecturecheck.session.cache_filling import CacheFiller
+from pytest_lecturecheck.session.cache_requirements import require_library
 from pytest_lecturecheck.session.entry_saver import EntrySaver
 from pytest_lecturecheck.session.failure_memory import is_ci
 from pytest_lecturecheck.session.github_actions import GitHub
@@ -172,6 +174,8 @@ class ControllerRole:
             raise SettingsError(msg)
         if settings.changed is not None:
             _check_commit(self._config.rootpath, settings.changed)
+        named = [Path(self._config.invocation_params.dir, text.split("::")[0]) for text in self._config.args]
+        require_library(settings, named, self._config.rootpath)
         outputs = [("report", path) for path in settings.reports]
         if settings.history is not None:
             outputs.append(("history", settings.history))
@@ -204,8 +208,15 @@ class ControllerRole:
         self.progress.results = context.results
         github = GitHub(os.environ, context.rootdir, is_on=context.settings.github)
         crashes = CrashReports(context, self._notices)
+        filler = CacheFiller(context.rootdir)
         terminal = TerminalHooks(
-            config, context, display=self.progress, notices=self._notices, github=github, guard=self._guard
+            config,
+            context,
+            display=self.progress,
+            notices=self._notices,
+            github=github,
+            guard=self._guard,
+            filler=filler,
         )
         saver = EntrySaver(context.rootdir, context.settings, context.results.platform)
         collected = EmptySessions(config, session)
@@ -213,12 +224,12 @@ class ControllerRole:
             collected,
             CollectionHooks(session, None),
             ItemReports(session, local, self._guard),
-            ReportedEntries(config, session, local, self.progress, saver),
+            ReportedEntries(config, session, local, display=self.progress, saver=saver, filler=filler),
             self.progress,
             SignalHooks(context.journal, self._notices.add),
             crashes,
             terminal,
-            ControllerEnd(session, github, self._notices, saver, collected.explain),
+            ControllerEnd(session, github, self._notices, saver=saver, filler=filler, explain_empty=collected.explain),
         ]
         if context.settings.cloud_notices:
             hooks += self._cloud_hooks()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
+    from pytest_lecturecheck.session.cache_filling import CacheFiller
     from pytest_lecturecheck.session.entry_saver import EntrySaver
     from pytest_lecturecheck.session.github_actions import GitHub
 
@@ -51,6 +52,7 @@ class ControllerEnd:
         notices: takes what could not be written.
         saver: saves entries until everything is written.
         explain_empty: returns what was looked for if no lecture was collected, or an empty string.
+        filler: fills the book's cache.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class ControllerEnd:
         session: LectureCheckSession,
         github: GitHub,
         notices: Notices,
+        *,
         saver: EntrySaver,
+        filler: CacheFiller,
         explain_empty: Callable[[], str],
     ) -> None:
         """Hold what is written and closed at the end."""
@@ -67,6 +71,7 @@ class ControllerEnd:
         self._github = github
         self._notices = notices
         self._saver = saver
+        self._filler = filler
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -84,7 +89,7 @@ class ControllerEnd:
         )
         self._notices.add(fault)
         self._notices.add(*self._build_differences())
-        fails = not is_whole or not context.results.package_fits()
+        fails = not is_whole or not self._filler.is_whole or not context.results.package_fits()
         if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             nothing = self._explain_empty()
             self._notices.add(nothing)

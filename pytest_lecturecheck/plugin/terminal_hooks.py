@@ -18,6 +18,7 @@ from pytest_lecturecheck.session.failure_memory import is_ci
 if TYPE_CHECKING:
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.plugin.progress_display import ProgressDisplay
+    from pytest_lecturecheck.session.cache_filling import CacheFiller
     from pytest_lecturecheck.session.github_actions import GitHub
     from pytest_lecturecheck.session.runtime_context import RuntimeContext
 
@@ -36,9 +37,10 @@ class TerminalHooks:
         notices: what is to be said beside the results.
         github: annotations for GitHub Actions.
         guard: makes printed text harmless to the CI service that reads it.
+        filler: fills the book's cache.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two by keyword
         self,
         config: pytest.Config,
         context: RuntimeContext,
@@ -47,8 +49,10 @@ class TerminalHooks:
         notices: Notices,
         github: GitHub,
         guard: Callable[[str], str],
+        filler: CacheFiller,
     ) -> None:
         """Hold what the hooks need."""
+        self._filler = filler
         self._config = config
         self._context = context
         self._display = display
@@ -98,6 +102,7 @@ class TerminalHooks:
             *self._notices.take_new(self._context.memory.warnings),
             *self._context.collection.unused_names(_collected_files(terminalreporter)),
             *self._collection_lines(),
+            *self._filler.lines(),
         ]
         lines = [*notices, *([""] if notices and table else []), *table]
         if lines:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_lecturecheck.config.environment import kernel_environment
 from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
 from pytest_lecturecheck.lease.broker import HeldLease
+from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
@@ -59,6 +58,7 @@ class LectureRunner:
         self._context = context
         self._states = bench.states
         self._bench = bench
+        self._caching = bench.caching
 
     def run(
         self,
@@ -82,8 +82,7 @@ class LectureRunner:
             prepared = self._with_concurrency_finding(prepared)
         name, variant, settings = prepared.lecture.name, prepared.variant, prepared.settings
         repeats = repeats or range(1, context.settings.run_count + 1)
-        surroundings = replace(context.environment_context, inherited=frozenset(os.environ))
-        environment = kernel_environment(context.settings.environment, settings.env_profile, settings.gpu, surroundings)
+        environment = context.kernel_variables(settings)
         environment.update(variant.environment)
         prepared = replace(prepared, lecture=with_gpu_hint(prepared.lecture, settings, context.machine))
         limited = limit_total_time(settings, limit, limit.seconds) if limit is not None else settings
@@ -165,6 +164,7 @@ class LectureRunner:
     def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
         context, lecture, variant = self._context, job.prepared.lecture, job.prepared.variant.name
         context.journal.begin(lecture, settings.memory_cap_bytes, variant=variant)
+        executed: list[ExecutedLecture] = []
         cache, cache_state = self._bench.compile_cache(context.settings, lecture.name, variant)
         run = self._bench.open_workbench().run(
             lecture,
@@ -175,9 +175,11 @@ class LectureRunner:
             tracing=plan_tracing(context.rootdir, lecture, repeat, traced_cells) if traced_cells else None,
             pass_fds=job.held.descriptors,
             memory_bytes=step_memory_bytes(context.results.checked_budget(lecture.name, variant), settings),
+            on_executed=executed.append if self._caching.is_on else None,
         )
         if (unused := unused_gpu_finding(run, settings.gpu)) is not None:
             run = replace(run, findings=(*run.findings, unused))
+        run = self._caching.note(job.prepared, run, executed[0] if executed else None)
         run = complete_run(with_compile_cache(run, cache_state), job.held, context.rootdir)
         if run.concurrent_lectures and not settings.run_in_temp:
             run = replace(run, findings=(*run.findings, *shared_file_findings(run, lecture, context.rootdir)))

@@ -16,6 +16,7 @@ from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.settings import ItemLimit
 from pytest_lecturecheck.model.variant import PLAIN, Variant
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.book_caching import BookCaching
 from pytest_lecturecheck.session.cohort_runner import CohortRunner
 from pytest_lecturecheck.session.compile_caches import CompileCaches
 from pytest_lecturecheck.session.failure_states import FailureStates
@@ -46,7 +47,10 @@ class LectureService:
         self._caches = CompileCaches()
         self._reader = LectureReader(context)
         self._changed: ChangedLectures | None = None
-        bench = RunnerBench(states=self._states, caches=self._caches, open_workbench=self._open_workbench)
+        self._caching = BookCaching(context)
+        bench = RunnerBench(
+            states=self._states, caches=self._caches, caching=self._caching, open_workbench=self._open_workbench
+        )
         self._lectures = LectureRunner(context, bench)
         self._cohorts = CohortRunner(context, bench)
 
@@ -79,6 +83,10 @@ class LectureService:
 
             self._changed = ChangedLectures(context.rootdir, context.settings, context.results)
         return self._changed.why_left_out(prepared.values(), variant)
+
+    def why_cached(self, prepared: PreparedLecture) -> str:
+        """Return what to say of a lecture that its book's cache has; see :meth:`BookCaching.why_cached`."""
+        return self._caching.why_cached(prepared)
 
     def unreadable(self, name: str, reason: str) -> Entry:
         """Return the entry of a file that could not be read as a lecture."""
@@ -114,6 +122,10 @@ class LectureService:
         """Return the key of the state in which a lecture failed, once, or an empty string."""
         return self._states.take(lecture, variant)
 
+    def take_executed(self, lecture: str) -> str:
+        """Return the file with what enters the book's cache, once, or an empty string."""
+        return self._caching.take(lecture)
+
     def _open_workbench(self) -> Workbench:
         if self._workbench is None:
             context = self._context
@@ -130,6 +142,7 @@ class LectureService:
 
     def close(self) -> None:
         """Stop the kernels' loop; safe to call twice."""
+        self._caching.close()
         if self._workbench is not None:
             self._workbench.close()
         self._caches.close()

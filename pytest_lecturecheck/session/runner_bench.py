@@ -1,4 +1,4 @@
-"""What the runners of lectures and of cohorts share: kernels, states of failures, and compile caches."""
+"""What the runners of lectures and of cohorts share: kernels, states of failures, and caches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.session.book_caching import BookCaching
 from pytest_lecturecheck.session.compile_caches import CompileCaches
 from pytest_lecturecheck.session.failure_states import FailureStates
 from pytest_lecturecheck.session.workbench import Workbench
@@ -20,11 +21,13 @@ class RunnerBench:
     Attributes:
         states: keeps the states in which lectures failed.
         caches: folders for compiled programs.
+        caching: keeps what enters the book's cache.
         open_workbench: returns what runs kernels; called when the first kernel is needed.
     """
 
     states: FailureStates
     caches: CompileCaches
+    caching: BookCaching
     open_workbench: Callable[[], Workbench]
 
     def compile_cache(self, settings: SessionSettings, lecture: str, variant: str) -> tuple[dict[str, str], str]:

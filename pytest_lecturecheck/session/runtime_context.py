@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_lecturecheck.config.environment import EnvironmentContext
+from pytest_lecturecheck.config.environment import EnvironmentContext, kernel_environment
 from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.lease.broker import LeaseBroker
 from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.session.collection import LectureCollection
 from pytest_lecturecheck.session.failure_memory import FailureMemory
 from pytest_lecturecheck.session.journal_writer import JournalWriter
@@ -71,3 +73,8 @@ class RuntimeContext:
     journal: JournalWriter
     progress: ProgressListener
     launcher: Launcher = LOCAL
+
+    def kernel_variables(self, settings: RunSettings) -> dict[str, str]:
+        """Return the variables that are set for the kernel of a lecture with these settings, by name."""
+        surroundings = replace(self.environment_context, inherited=frozenset(os.environ))
+        return kernel_environment(self.settings.environment, settings.env_profile, settings.gpu, surroundings)

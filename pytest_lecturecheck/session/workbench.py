@@ -20,6 +20,7 @@ from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress, Tr
 from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
+from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Run
@@ -120,6 +121,7 @@ class Workbench:
         tracing: Tracing | None = None,
         pass_fds: tuple[int, ...] = (),
         memory_bytes: int | None = None,
+        on_executed: Callable[[ExecutedLecture], None] | None = None,
     ) -> Run:
         """
         Run ``lecture`` once and return the record.
@@ -133,6 +135,7 @@ class Workbench:
             tracing: cells to trace, or ``None``.
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
+            on_executed: receives the outputs of a lecture that ran to its end; ``None`` keeps none.
         """
         plan = RunPlan(
             lecture=lecture,
@@ -146,6 +149,7 @@ class Workbench:
             pass_fds=pass_fds,
             tracing=tracing,
             memory_bytes=memory_bytes,
+            on_executed=on_executed,
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
 

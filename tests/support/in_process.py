@@ -25,6 +25,8 @@ def load_everything() -> None:
     for module in pkgutil.walk_packages(pytest_lecturecheck.__path__, f"{pytest_lecturecheck.__name__}."):
         importlib.import_module(module.name)
     importlib.import_module("ipykernel.kernelspec")
+    # It brings importlib_metadata, which puts its finder in the place of Python's own.
+    importlib.import_module("jupyter_cache.cache.main")
 
 
 class _Guest:

@@ -22,6 +22,7 @@ from pytest_lecturecheck.kernel.agent.core import KEY
 from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload
 from pytest_lecturecheck.kernel.messages.answer_watch import LOOK_SECONDS, AnswerWatch
 from pytest_lecturecheck.kernel.messages.execute_requests import ExecuteRequests
+from pytest_lecturecheck.kernel.messages.message_log import MessageLog
 from pytest_lecturecheck.kernel.messages.reported_values_reader import ReportedValuesReader
 from pytest_lecturecheck.kernel.messages.wire import Buffer, Mailbox
 from pytest_lecturecheck.kernel.process.launch import Kernel
@@ -43,6 +44,9 @@ _REPORTED_TYPE: Final = MIME_TYPE.encode()
 _MOST_FAULTS: Final = 20
 _STATUS_CHARS: Final = 40
 _ERROR_CHARS: Final = 200
+_WHOLE_OUTPUT_BYTES: Final = 256 * 1024 * 1024
+"""Output kept for one lecture where all of it is asked for; beyond it the lecture enters no book's cache."""
+
 _STRAY_CHARS: Final = 16_384
 """Text kept at each end of the stray output of one cell."""
 
@@ -104,6 +108,10 @@ class LectureClient(NotebookClient):
         kernel: the started kernel.
         keep_outputs: keep every output whole (for a book's cache); otherwise text is bounded, and rich output is not
             even read unless the lecture captures it or reports values in it.
+
+    Attributes:
+        keep_outputs: see above; ``False`` again once a lecture has produced too much for that, too.
+        messages: the output messages of cells, while ``keep_outputs`` holds.
     """
 
     def __init__(self, document: Any, kernel: Kernel, *, keep_outputs: bool = False) -> None:
@@ -115,6 +123,8 @@ class LectureClient(NotebookClient):
             self.widget_state = collections.defaultdict(dict)
         self.kernel = kernel
         self.keep_outputs = keep_outputs
+        self.messages = MessageLog()
+        self._kept_bytes = 0
         self.text = BoundedText()
         self.errors: list[Any] = []
         self.reported_values = ReportedValuesReader()
@@ -125,6 +135,7 @@ class LectureClient(NotebookClient):
         self._mailboxes: list[Mailbox] = []
         self._requests: ExecuteRequests | None = None
         self._channels: Any = None
+        self._language_info: Any = None
 
     # -- connection ---------------------------------------------------------------------------------------------------
 
@@ -173,6 +184,7 @@ class LectureClient(NotebookClient):
                 if self.kernel.provisioner.ended.done():
                     msg = "the kernel ended before it was ready"
                     raise KernelStartError(msg)
+            self._language_info = request.reply.content.get("language_info")
             # The subscription may be younger than the answer; then its idle status is lost and we ask again.
             if await self._wait(request, _NUDGE_SECONDS):
                 return
@@ -226,6 +238,8 @@ class LectureClient(NotebookClient):
                     raise CellExecutionComplete  # noqa: TRY301 - nbclient's own signal for the end of a cell
             else:
                 self.reported_values.take(message)
+                if self.keep_outputs:
+                    self._keep_whole(message, request.index)
                 self.process_message(message, request.cell, request.index)
         except CellExecutionComplete:
             request.reply.idle_seen = True
@@ -246,6 +260,23 @@ class LectureClient(NotebookClient):
         if self._request is not None:
             self._request.message_count += 1
         return False
+
+    def _keep_whole(self, message: dict[str, Any], index: int) -> None:
+        """Keep an output message, or stop keeping any where the outputs are too many."""
+        content = message["content"]
+        texts = (content.get("text"), *(content.get("data") or {}).values())
+        self._kept_bytes += sum(len(text) for text in texts if isinstance(text, str))
+        if self._kept_bytes > _WHOLE_OUTPUT_BYTES:
+            self.keep_outputs, self.messages = False, MessageLog()
+        else:
+            self.messages.add(index, message["msg_type"], content)
+
+    def finish_document(self) -> Any:
+        """Return the notebook with outputs, language and widget state, as nbclient's own executor leaves it."""
+        self.set_widgets_metadata()
+        if self._language_info:
+            self.nb.metadata["language_info"] = self._language_info
+        return self.nb
 
     def _take_stray(self, message: dict[str, Any], parent: object) -> None:
         """
@@ -298,6 +329,7 @@ class LectureClient(NotebookClient):
     def begin_cell(self, cell: Any, index: int) -> Request:
         """Send a cell's source to the kernel and reset what is kept of its output."""
         cell.outputs = []
+        self.messages.begin(index)
         self.clear_before_next_output = False
         self.text.clear()
         self.errors = []

@@ -132,7 +132,8 @@ class KernelStarter:
         )
         cap = self._put_in_group(cap, kernel)
         self._register(kernel)
-        client, probes = LectureClient(self._document, kernel), open_kernel_probes(ports.probes, kernel)
+        client = LectureClient(self._document, kernel, keep_outputs=plan.on_executed is not None)
+        probes = open_kernel_probes(ports.probes, kernel)
         self.session = KernelSession(kernel, client, probes, cap, OomWatch(ports.oom, kernel))
         self.session.watch_cap(ports.host.available_bytes)
         return self.session

@@ -15,6 +15,7 @@ from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.oom_watch import OomRecords
 from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources
 from pytest_lecturecheck.model.device import DeviceMemory
+from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Snapshot
@@ -132,6 +133,7 @@ class RunPlan:
         pass_fds: descriptors that the kernel keeps as long as it lives (POSIX).
         tracing: cells to trace, or ``None``.
         memory_bytes: memory that a launcher with a scheduler requests, or ``None`` for its default.
+        on_executed: receives the outputs of a lecture that ran to its end, on the loop's thread; ``None`` keeps none.
         label: display name of this run if the lecture's name is ambiguous ("kernel 2 of 3 of a.md").
     """
 
@@ -146,6 +148,7 @@ class RunPlan:
     pass_fds: tuple[int, ...] = ()
     tracing: Tracing | None = None
     memory_bytes: int | None = None
+    on_executed: Callable[[ExecutedLecture], None] | None = None
     label: str = ""
 
     @property

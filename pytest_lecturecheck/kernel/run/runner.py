@@ -29,6 +29,7 @@ from pytest_lecturecheck.kernel.run.run_clock import RunClock
 from pytest_lecturecheck.kernel.run.scheduler_step import read_job_step
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, KernelExit, TimeoutFacts
+from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell, Lecture
 from pytest_lecturecheck.model.run import Outcome, Run
@@ -213,6 +214,8 @@ class _LectureRun:
             evidence = self._evidence.build(session, self._starter.folder)
             self._record.note_outcome(Outcome.DIED, evidence=evidence)
             return
+        if self._plan.on_executed is not None:
+            self._plan.on_executed(self._executed(session))
         await session.kernel.provisioner.launch.look()
         self._manifest.note_end(session)
         farewell = await session.leave()
@@ -224,6 +227,19 @@ class _LectureRun:
             finding = Finding(kind=FindingKind.KERNEL, message=farewell.fault, fails_when_strict=True)
             self._record.add_findings([finding])
         self._record.note_load(self._ports.host.load_average())
+
+    def _executed(self, session: KernelSession) -> ExecutedLecture:
+        client, plan = session.client, self._plan
+        ends = [cell.ended_seconds for cell in self._record.cells if cell.ended_seconds is not None]
+        starts = [cell.started_seconds for cell in self._record.cells if cell.started_seconds is not None]
+        return ExecutedLecture(
+            document=client.finish_document(),
+            messages=[client.messages.of_cell(cell.index) for cell in plan.lecture.cells],
+            seconds=max(ends) - min(starts) if starts and ends else 0.0,
+            environment=dict(plan.environment),
+            token=session.kernel.token,
+            is_whole=client.keep_outputs,
+        )
 
     def _leave_cohort(self) -> None:
         if self._slot is not None:

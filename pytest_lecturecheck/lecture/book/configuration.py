@@ -68,7 +68,23 @@ _EXECUTE_KEYS: Final = {
     "allow_errors": "nb_execution_allow_errors",
     "run_in_temp": "nb_execution_in_temp",
     "exclude_patterns": "nb_execution_excludepatterns",
+    "cache": "nb_execution_cache_path",
 }
+
+
+def read_mystmd_twin(book: Book) -> Book | None:
+    """
+    Return the mystmd book in the folder of another book, or ``None``.
+
+    A repository that moves from Jupyter Book 1 to 2 has both configurations; lectures are then collected and read as
+    Jupyter Book 1 does.
+
+    Raises:
+        LectureReadError, SettingsError: see :func:`read_book`.
+    """
+    if book.engine is BookEngine.MYSTMD or not (book.folder / _MYST).is_file():
+        return None
+    return _read_mystmd(book.folder)
 
 
 def _read_jupyter_book(folder: Path) -> Book:
@@ -99,6 +115,7 @@ def _read_jupyter_book(folder: Path) -> Book:
         not_built=tuple(not_built),
         toc=toc,
         custom_formats=read_custom_formats(table, f"sphinx.config.{NAME}", sphinx.get(NAME)),
+        cache=execution.cache("execute.execute_notebooks"),
     )
 
 
@@ -144,6 +161,7 @@ def _read_sphinx(folder: Path) -> Book | None:
         not_executed=execution.excluded(),
         not_built=tuple(table.patterns("exclude_patterns", values.get("exclude_patterns"))),
         custom_formats=read_custom_formats(table, NAME, values.get(NAME)),
+        cache=execution.cache("nb_execution_mode"),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.lecture.book.pages import Pattern
+from pytest_lecturecheck.lecture.book.pages import BookCacheSettings, Pattern
 from pytest_lecturecheck.lecture.setting_values import BadValueError, read_bool, read_mode, read_number_timeout
 from pytest_lecturecheck.model.settings import RunSettings
 
@@ -109,6 +109,24 @@ class ExecutionValues:
             return ()
         key, value = self._values["nb_execution_excludepatterns"]
         return tuple(self._table.patterns(key, value))
+
+    def cache(self, key: str) -> BookCacheSettings:
+        """
+        Return what the book says about its cache.
+
+        Args:
+            key: the key under which this kind of configuration sets the mode, for a book that sets none.
+        """
+        written, mode = self._values.get("nb_execution_mode", (key, None))
+        folder = self._values.get("nb_execution_cache_path", ("", ""))[1]
+        aliases = self._values.get("nb_kernel_rgx_aliases", ("", {}))[1]
+        is_table = isinstance(aliases, Mapping)
+        return BookCacheSettings(
+            mode=mode if isinstance(mode, str) else "" if mode is None else "off",
+            mode_origin=self._table.origin(written),
+            folder=folder if isinstance(folder, str) else "",
+            kernel_aliases={str(name): str(alias) for name, alias in aliases.items()} if is_table else {},
+        )
 
     def _read_skip(self, value: object) -> str | None:
         if value is None or read_mode(value):

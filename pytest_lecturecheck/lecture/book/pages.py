@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
@@ -29,6 +32,34 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BookCacheSettings:
+    """
+    What a book says about the cache of its outputs.
+
+    Attributes:
+        mode: how myst-nb executes the book ("cache"); empty where the book does not say.
+        mode_origin: where that is said, or would be ("_config.yml execute.execute_notebooks").
+        folder: the folder of the cache as the book names it, or an empty string.
+        kernel_aliases: regular expressions of kernel names, and the kernel that myst-nb takes instead.
+    """
+
+    mode: str = ""
+    mode_origin: str = ""
+    folder: str = ""
+    kernel_aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def kernel_name(self, name: str | None) -> str | None:
+        """Return the kernel that the book takes for one that a lecture names."""
+        if name is None:
+            return None
+        for pattern, alias in self.kernel_aliases.items():
+            with contextlib.suppress(re.error):
+                if re.fullmatch(pattern, name):
+                    return alias
+        return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
     """
     The configuration of a book.
@@ -42,6 +73,7 @@ class Book:
         toc: the table of contents if only listed files are pages; ``None`` if all files are.
         engine: the program that executes the book.
         custom_formats: the suffixes that the book reads with functions of its own choice.
+        cache: what the book says about its own cache of outputs.
     """
 
     folder: Path
@@ -52,6 +84,7 @@ class Book:
     toc: Toc | None = None
     engine: BookEngine = BookEngine.MYST_NB
     custom_formats: tuple[CustomFormat, ...] = ()
+    cache: BookCacheSettings = field(default_factory=BookCacheSettings)
 
     def settings_for(self, path: Path) -> RunSettings:
         """Return the layer of settings for one lecture; exclusion from execution is a reason to skip it."""

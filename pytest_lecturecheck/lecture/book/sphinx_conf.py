@@ -13,6 +13,7 @@ _LEGACY: Final = {
     "execution_excludepatterns": "nb_execution_excludepatterns",
     "execution_in_temp": "nb_execution_in_temp",
     "execution_allow_errors": "nb_execution_allow_errors",
+    "jupyter_cache": "nb_execution_cache_path",
 }
 _NBSPHINX: Final = {
     "nbsphinx_timeout": "nb_execution_timeout",
@@ -27,7 +28,8 @@ def current_names(values: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
     named = {new: (old, values[old]) for old, new in (_LEGACY | _NBSPHINX).items() if old in values}
     if values.get("nbsphinx_execute") == "never":
         named.setdefault("nb_execution_mode", ("nbsphinx_execute", "off"))
-    named.update({key: (key, value) for key, value in values.items() if key.startswith("nb_execution_")})
+    own = ("nb_execution_", "nb_kernel_rgx_aliases")
+    named.update({key: (key, value) for key, value in values.items() if key.startswith(own)})
     return named
 
 

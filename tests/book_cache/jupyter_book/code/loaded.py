@@ -1,0 +1,3 @@
+import sys
+print("out")
+print("err", file=sys.stderr)
