@@ -21,6 +21,7 @@ from pytest_lecturecheck.commands import (
     record_from,
     recover,
     report,
+    run,
     show,
     validate,
 )
@@ -45,6 +46,7 @@ _MODULES: Final = {
     "recover": recover,
     "env": env,
     "audit": audit,
+    "run": run,
 }
 """Commands with a module of their own."""
 _PLATFORM: Final = """\

@@ -198,6 +198,10 @@ _NUMPY: Final = re.compile(
     rf"Unable to allocate {_SIZE} for an array with shape \((?P<shape>[0-9, ]*)\) and data type (?P<dtype>\S+)"
 )
 _NUMPY_UNKNOWN_DTYPE: Final = re.compile(rf"Unable to allocate {_SIZE}.*", re.DOTALL)
+# R counts in units of 1,024 and writes them with a small b.
+_R_VECTOR: Final = re.compile(
+    r"cannot allocate (?:vector|memory block) of size (?P<size>[0-9.]+ ?[KMGT])b.*", re.DOTALL
+)
 _DTYPE_BITS: Final = re.compile(r"(?:u?int|float|complex)([0-9]{1,3})")
 _DEVICE_NOT_USABLE: Final = re.compile(
     r"DNN library initialization failed|CUDNN_STATUS_INTERNAL_ERROR|dnn != nullptr|best cudnn convolution algorithm"
@@ -257,10 +261,10 @@ def _pool_bytes(text: str) -> int | None:
 
 def parse_array_size(value: str) -> int | None:
     """
-    Read the bytes that NumPy could not get; exactly, from shape and data type, where they are known.
+    Read the bytes that NumPy or R could not get; exactly, from shape and data type, where they are known.
 
     Returns:
-        The bytes, or ``None`` where the message is not NumPy's.
+        The bytes, or ``None`` where the message is of neither.
     """
     text = value[:_READ_LENGTH].strip()
     if match := _NUMPY.fullmatch(text):
@@ -270,7 +274,7 @@ def parse_array_size(value: str) -> int | None:
             size_bytes = math.prod(shape) * (int(bits[1]) // 8)
             if size_bytes <= _LARGEST_SIZE:
                 return size_bytes
-    match = _NUMPY_UNKNOWN_DTYPE.fullmatch(text)
+    match = _NUMPY_UNKNOWN_DTYPE.fullmatch(text) or _R_VECTOR.fullmatch(text)
     return _size(match["size"]) if match else None
 
 

@@ -26,6 +26,7 @@ from pytest_lecturecheck.diagnosis.cause import Cause
 from pytest_lecturecheck.diagnosis.gpu import driver as driver_errors
 from pytest_lecturecheck.diagnosis.gpu import own_pool as device_pools
 from pytest_lecturecheck.diagnosis.gpu import taken_by_others as device_memory
+from pytest_lecturecheck.diagnosis.program_words import in_words_of_program
 from pytest_lecturecheck.diagnosis.ulimits import with_ulimit
 from pytest_lecturecheck.model.evidence import Evidence
 
@@ -67,5 +68,5 @@ def find_cause(evidence: Evidence) -> Cause:
     """Return the cause of a bad end; the first rule that matches decides."""
     for rule in RULES:
         if (cause := rule(evidence)) is not None:
-            return with_ulimit(cause, evidence)
-    return deaths.find_nothing(evidence)
+            return in_words_of_program(with_ulimit(cause, evidence), evidence)
+    return in_words_of_program(deaths.find_nothing(evidence), evidence)

@@ -253,6 +253,7 @@ class Evidence:
         host: the machine.
         conditions: limits and surroundings of the kernel.
         factorisations: sparse factorisations that the cell had made.
+        is_program: whether a plain program was run, which has no kernel and one step.
         shadowing_files: files beside the lecture that are named like a module the kernel needs to start.
     """
 
@@ -271,3 +272,4 @@ class Evidence:
     conditions: RunConditions = field(default_factory=RunConditions)
     shadowing_files: tuple[str, ...] = ()
     factorisations: tuple[Factorisation, ...] = ()
+    is_program: bool = False

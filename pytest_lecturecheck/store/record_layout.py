@@ -73,6 +73,7 @@ _EVIDENCE: Final = {
     "declared_memory_bytes": "memory.declared_bytes",
     "watchdog_stop": "memory.watchdog_stop",
     "factorisations": "factorisations",
+    "is_program": "is_program",
     "no_answer": "exit.no_answer",
     "lost_supervisor": "exit.lost_supervisor",
 }

@@ -182,6 +182,7 @@ def test_whatever_a_lecture_prints_can_be_sent(run):
 
 LATER = {
     "factorisations",
+    "is_program",
     "crash_stack",
     "children",
     "ram_bytes",
