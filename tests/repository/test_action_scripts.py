@@ -95,6 +95,21 @@ def test_the_status_of_the_gate_is_the_status_of_the_step(script, monkeypatch):
     assert not Path("lecture-report/report.json").exists()
 
 
+def test_a_history_outlives_the_job_and_a_committed_one_stays(script):
+    gate, path = script("gate"), Path("sub/h.jsonl")
+    gate.bring_history(path)
+    assert not path.exists()
+    path.parent.mkdir()
+    path.write_text("1\n")
+    gate.keep_history(path)
+    path.unlink()
+    gate.bring_history(path)
+    assert path.read_text() == "1\n"
+    path.write_text("committed\n")
+    gate.bring_history(path)
+    assert path.read_text() == "committed\n"
+
+
 # -- outputs -----------------------------------------------------------------------------------------------------------
 
 
@@ -167,14 +182,13 @@ def test_nothing_to_propose_leaves_no_patch(script, tmp_path):
 
 
 def test_cache_keys_are_apart_from_those_of_others(script, inputs, monkeypatch, tmp_path):
-    inputs(PLATFORM="g4dn.2xlarge", HISTORY="h.jsonl", BOOK_CACHE="_build/.jupyter_cache")
+    inputs(PLATFORM="g4dn.2xlarge", BOOK_CACHE="_build/.jupyter_cache")
     monkeypatch.setenv("GITHUB_REF_NAME", "12/merge")
     prepare = script("prepare")
     prepare.main()
     text = written(tmp_path, "GITHUB_OUTPUT")
     assert f"\nlecturecheck-1-{sys.platform}-" in text
     assert "-12_merge-" in text
-    assert "\n.lecturecheck\nh.jsonl\n" in text
     assert prepare.book_cache() == "_build/.jupyter_cache"
     (tmp_path / "_build" / ".jupyter_cache").mkdir(parents=True)
     assert prepare.book_cache() == ""

@@ -17,7 +17,7 @@ FORMAT = "1"
 
 
 def main() -> None:
-    """Set the outputs ``key``, ``restore``, ``paths``, ``book`` and ``label``."""
+    """Set the outputs ``key``, ``restore``, ``restore-book``, ``book`` and ``label``."""
     label = _platform_label()
     packages = sorted({f"{item.name}=={item.version}" for item in distributions()})
     digest = hashlib.sha256("\n".join([platform.python_version(), *packages]).encode()).hexdigest()[:16]
@@ -32,8 +32,6 @@ def main() -> None:
             "restore": "\n".join(prefixes),
             # What a book shows depends on its packages: an entry of other ones is never restored.
             "restore-book": "\n".join(f"book-{prefix}" for prefix in prefixes[:2]),
-            # A cache is found only with the same list of paths, so this list depends on inputs alone.
-            "paths": "\n".join(path for path in (".lecturecheck", given("HISTORY")) if path),
             "book": book_cache(),
             "label": label,
         }
