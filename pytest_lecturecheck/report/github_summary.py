@@ -3,7 +3,7 @@ Render a session for GitHub Actions: annotations, the job's summary, and text th
 
 The runner reads workflow commands out of everything that a step prints: ``::name properties::data`` at the start of a
 line, and ``##[name]data`` anywhere in it (``ActionCommand.cs`` of actions/runner). Its comparison ignores
-zero-width characters, so these cannot be used to separate two colons.
+zero-width characters, so these cannot be used to separate two colons. Azure Pipelines reads ``##vso[name]data``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _UNSEEN: Final = (
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]*"
 )
 _COMMAND: Final = re.compile(rf"^({_UNSEEN}):({_UNSEEN}):", re.MULTILINE)
-_OLD_COMMAND: Final = re.compile(rf"#({_UNSEEN})#({_UNSEEN})\[")
+# Of GitHub without a word, of Azure Pipelines with "vso", of TeamCity with its name.
+_OLD_COMMAND: Final = re.compile(rf"#({_UNSEEN})#({_UNSEEN})(\w{{0,20}})\[")
 
 
 def guard(text: str) -> str:
     """Return text that starts no workflow command: a visible space separates the characters that would begin one."""
-    return _OLD_COMMAND.sub(r"# \1#\2[", _COMMAND.sub(r"\1: \2:", text))
+    return _OLD_COMMAND.sub(r"# \1#\2\3[", _COMMAND.sub(r"\1: \2:", text))
 
 
 def render_annotations(entries: Sequence[Entry], folder: str = "") -> list[str]:

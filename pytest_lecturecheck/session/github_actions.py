@@ -13,12 +13,14 @@ from pytest_lecturecheck.report.entry import Entry
 
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _ACTIONS: Final = "GITHUB_ACTIONS"
+_OTHER_SERVICES: Final = ("TF_BUILD", "TEAMCITY_VERSION")
+"""Variables of Azure Pipelines and TeamCity, whose agents read commands out of what a step prints too."""
 _WORKSPACE: Final = "GITHUB_WORKSPACE"
 
 
 def guard_for(environ: Mapping[str, str]) -> Callable[[str], str]:
     """Return what makes printed text harmless to the runner that reads it; without a runner, text is unchanged."""
-    if environ.get(_ACTIONS) != "true":
+    if environ.get(_ACTIONS) != "true" and not any(map(environ.get, _OTHER_SERVICES)):
         return lambda text: text
     from pytest_lecturecheck.report.github_summary import guard  # noqa: PLC0415 - only on GitHub Actions
 

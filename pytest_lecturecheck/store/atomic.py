@@ -115,12 +115,12 @@ def _is_locked(flock: Callable[[int, int], None], descriptor: int, operation: in
 def _find_holder(descriptor: int) -> int | None:
     """Return the process that holds a lock on an open file (``/proc/locks``, proc(5)), or ``None``."""
     found = os.fstat(descriptor)
-    inode = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    inode = f"{found.st_ino}"
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/locks").read_text("ascii").splitlines():
             # "3: FLOCK  ADVISORY  WRITE 812 08:01:5242 0 EOF"; a waiting process has "->" after the number.
             fields = line.split()
-            if fields[1] == "FLOCK" and fields[5] == inode:
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
                 return int(fields[4])
     return None
 

@@ -57,6 +57,7 @@ def parsed(line):
         ("\u200b:\u200b:error::no", "\u200b: \u200b:error::no"),
         ("see ##[error]no", "see # #[error]no"),
         ("###[a]##[b]", "## #[a]# #[b]"),
+        ("see ##vso[task.setvariable]no", "see # #vso[task.setvariable]no"),
         ("std::vector<int> a::b", "std::vector<int> a::b"),
         ("# [x] ## y [z]", "# [x] ## y [z]"),
         ("", ""),

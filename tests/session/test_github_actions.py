@@ -78,6 +78,7 @@ def test_annotations_only_on_github(tmp_path, entries):
     assert GitHub({"GITHUB_ACTIONS": "true"}, tmp_path, is_on=False).annotations(entries) == []
     assert guard_for({})("::x") == "::x"
     assert guard_for({"GITHUB_ACTIONS": "true"})("::x") == ": :x"
+    assert guard_for({"TF_BUILD": "True"})("##vso[task.complete]") == "# #vso[task.complete]"
 
 
 def test_failures_and_skips_are_guarded():

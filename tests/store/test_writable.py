@@ -35,6 +35,13 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
     assert asked == [(tmp_path, os.W_OK | os.X_OK)]
 
 
+@pytest.mark.skipif(not hasattr(os, "statvfs"), reason="Windows has no such flag")
+def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "statvfs", lambda _folder: os.statvfs_result((0, 0, 0, 0, 0, 0, 0, 0, 1, 0)))
+    path = tmp_path / "c.html"
+    assert explain_unwritable(path) == f"{path} cannot be written: {tmp_path} is on a read-only file system"
+
+
 def test_a_read_only_file_is_refused_even_for_root(tmp_path):
     path = tmp_path / "report.md"
     path.write_text("kept", encoding="utf-8")

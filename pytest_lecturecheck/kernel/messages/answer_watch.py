@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -117,9 +116,8 @@ def _is_refused(channels: Any) -> bool:
         if channels.transport != "ipc":
             with socket.create_connection((channels.ip, channels.shell_port), timeout=_CONNECT_SECONDS):
                 return False
-        if sys.platform == "win32":
-            return False
-        with socket.socket(socket.AF_UNIX) as connection:
+        # Windows, where kernels use TCP, has no such family.
+        with socket.socket(getattr(socket, "AF_UNIX", socket.AF_INET)) as connection:
             connection.settimeout(_CONNECT_SECONDS)
             connection.connect(f"{channels.ip}-{channels.shell_port}")
     except ConnectionRefusedError:
