@@ -16,7 +16,7 @@ from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.store.atomic import locked
 from pytest_lecturecheck.store.budget_file.files import load_budgets, save_budgets
-from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict import has_strict_findings
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession, Subject
 
 _NO_STATEMENT: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN, Outcome.STOPPED})
@@ -119,7 +119,7 @@ def _select(platform: str, found: Sequence[_Found], least: int) -> SelectedRuns:
     for subject, group in groups.items():
         name = one_line(f"{subject[0]} [{subject[1]}]" if subject[1] else subject[0])
         complete = sum(kept.speaks for kept in group)
-        if any(kept.is_complete and kept.verdict.kind is VerdictKind.FAILED for kept in group):
+        if any(has_strict_findings(kept.run, kept.verdict) for kept in group):
             strict.append(name)
         elif complete == len(group) and complete < least:
             too_few[name] = complete

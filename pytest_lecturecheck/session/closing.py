@@ -15,7 +15,7 @@ from pytest_lecturecheck.config.options import Mode, SessionSettings
 from pytest_lecturecheck.config.report_formats import check_report_name
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.json_report import render_json
 from pytest_lecturecheck.report.terminal.summary import render_summary
@@ -27,7 +27,7 @@ from pytest_lecturecheck.store.own_folder import make_own_folder
 from pytest_lecturecheck.store.path_redaction import hide_places
 from pytest_lecturecheck.store.runs import entry_to_dict
 from pytest_lecturecheck.store.session_history import FOLDER_NAME, keep_session, new_session_name, with_short_timelines
-from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict import VerdictKind, has_strict_findings
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ class Closing:
     def _record(self) -> None:
         from pytest_lecturecheck.budget.recording import record  # noqa: PLC0415 - only to record
 
-        runs = [entry.run for entry in self._entries]
+        refused = {_subject(run) for run in self._strictly_failed()}
+        runs = [entry.run for entry in self._entries if _subject(entry.run) not in refused]
         if not any(not _fails(entry) for entry in self._entries):
             return
         with locked(self._budget_file.parent):
@@ -183,6 +184,10 @@ class Closing:
             self._written.append(f"budgets written to {self._shown(self._budget_file)}")
         else:
             self._written.append(f"budgets in {self._shown(self._budget_file)} are unchanged")
+
+    def _strictly_failed(self) -> list[Run]:
+        """Return the runs that completed and failed because of their findings: they make no budget."""
+        return [entry.run for entry in self._entries if has_strict_findings(entry.run, entry.verdict)]
 
     def _write_report(self, path: Path, machine: Machine) -> None:
         from pytest_lecturecheck.report.report_file import SessionFacts, render_report  # noqa: PLC0415 - only for reports
@@ -218,11 +223,16 @@ class Closing:
             from pytest_lecturecheck.report.terminal.budget_diff import render_changes, render_unrecorded  # noqa: PLC0415 - only to record
 
             lines += ["", *render_changes(self._changes, width=width, colour=colour)]
-            lines += render_unrecorded([entry.run for entry in self._entries], width=width)
+            runs = [entry.run for entry in self._entries]
+            lines += render_unrecorded(runs, strictly_failed=self._strictly_failed(), width=width)
         return [*lines, *([""] if self._written else []), *self._written]
 
 
 _UNRECORDED: Final = "measured, and not recorded: the budget file could not be written"
+
+
+def _subject(run: Run) -> tuple[str, str]:
+    return run.lecture, run.variant
 
 
 def _fails(entry: Entry) -> bool:

@@ -147,6 +147,7 @@ class CohortRunner:
             strict_except=frozenset(jobs[0].settings.strict_except or ()),
             tolerance=results.tolerance,
             known_platforms=results.known_platforms(run.lecture, run.variant),
+            former_name=results.former_name(run.lecture, run.variant),
         )
         entry = Entry(
             run=run,

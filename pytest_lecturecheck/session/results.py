@@ -14,10 +14,19 @@ from pytest_lecturecheck.config.options import Mode, SessionSettings
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.store.budget_file.files import load_folder
 from pytest_lecturecheck.store.runs import entry_from_dict, entry_to_dict
-from pytest_lecturecheck.verdict import Policy, Verdict, VerdictKind, compare_package, judge, judge_profiled
+from pytest_lecturecheck.verdict import (
+    Policy,
+    Verdict,
+    VerdictKind,
+    compare_package,
+    judge,
+    judge_profiled,
+    judge_recorded,
+)
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.session.closing import Closing
@@ -58,11 +67,7 @@ class Results:
             return judge_profiled(run)
         if self._settings.mode is not Mode.RECORD:
             return judge(run, self.budget_of(run), policy)
-        # A run that will be recorded is compared with what a README declares, not with the old budget.
-        verdict = judge(run, None, replace(policy, strict=False))
-        if verdict.kind is not VerdictKind.NO_BUDGET:
-            return verdict
-        return replace(verdict, kind=VerdictKind.RECORDED, failed=False, headline="measured")
+        return judge_recorded(run, policy)
 
     def budget_of(self, run: Run) -> LectureBudget | None:
         """Return the budget that this platform has for a run, or ``None``."""
@@ -86,11 +91,19 @@ class Results:
                 known[label] = max(memory.seen) if memory.seen else float(memory.limit or 0)
         return known
 
-    def former_name(self, lecture: str) -> str:
-        """Return a name in the budget file that matches no lecture and probably means this one."""
-        if self._settings.mode is not Mode.CHECK or any(name == lecture for name, _variant in self._own.lectures):
+    def former_name(self, lecture: str, variant: str = "") -> str:
+        """Return a lecture or cohort in the budget file that matches none of today's and probably means this one."""
+        keys = self._own.lectures
+        if self._settings.mode is not Mode.CHECK or (lecture, variant) in keys:
             return ""
-        return closest_name(lecture, self._own.unmatched(self._is_file))
+        # A cohort that has the same name but for its spelling.
+        same = closest_name(variant, (other for name, other in keys if name == lecture and other)) if variant else ""
+        if same:
+            return title_of(lecture, same)
+        if not variant and any(name == lecture for name, _variant in keys):
+            return ""
+        found = closest_name(lecture, (name for name in self._own.unmatched(self._is_file) if (name, variant) in keys))
+        return title_of(found, variant) if found else ""
 
     @property
     def tolerance(self) -> Tolerance:

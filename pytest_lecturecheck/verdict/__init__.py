@@ -5,7 +5,13 @@ In come a run, its budget and the policy of the session. Out goes one ``Verdict`
 sessions. Start with :func:`~pytest_lecturecheck.verdict.judging.judge`.
 """
 
-from pytest_lecturecheck.verdict.judging import SHARED_MACHINE, judge, judge_profiled
+from pytest_lecturecheck.verdict.judging import (
+    SHARED_MACHINE,
+    has_strict_findings,
+    judge,
+    judge_profiled,
+    judge_recorded,
+)
 from pytest_lecturecheck.verdict.package import PackageComparison, compare_package
 from pytest_lecturecheck.verdict.values import (
     FAILING,
@@ -26,6 +32,8 @@ __all__ = [
     "Verdict",
     "VerdictKind",
     "compare_package",
+    "has_strict_findings",
     "judge",
     "judge_profiled",
+    "judge_recorded",
 ]

@@ -44,6 +44,7 @@ _SEVERITY: Final = (
     VerdictKind.FITS,
     VerdictKind.WITHIN,
 )
+_STRICT_NOTE: Final = "strict: "
 _STRICT_FAILING: Final = frozenset({VerdictKind.NO_BUDGET, VerdictKind.NOT_MEASURED})
 
 
@@ -74,6 +75,25 @@ def judge_profiled(run: Run) -> Verdict:
     return replace(verdict, kind=VerdictKind.PROFILED, failed=False, headline=headline)
 
 
+def judge_recorded(run: Run, policy: Policy) -> Verdict:
+    """
+    Judge a run that will be recorded: it is compared with what a README declares, not with the old budget.
+
+    ``strict`` turns strict findings into failures here as well. A missing budget is none: the run makes it.
+    """
+    verdict = judge(run, None, replace(policy, strict=False))
+    if verdict.kind is VerdictKind.NO_BUDGET:
+        verdict = replace(verdict, kind=VerdictKind.RECORDED, failed=False, headline="measured")
+    return _apply_strict(verdict, run, policy) if policy.strict else verdict
+
+
+def has_strict_findings(run: Run, verdict: Verdict) -> bool:
+    """Return True if a completed run failed because of its findings, perhaps among others: it makes no budget."""
+    if run.outcome is not Outcome.COMPLETED or not verdict.failed:
+        return False
+    return verdict.kind is VerdictKind.FAILED or any(note.startswith(_STRICT_NOTE) for note in verdict.notes)
+
+
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
     reported = tuple(compare_reported_values(run, budget)) if budget is not None else ()
@@ -98,6 +118,7 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
         comparisons=comparisons,
         reported_values=reported,
         notes=tuple(notes),
+        former_name=policy.former_name if kind is VerdictKind.NO_BUDGET and budget is None else "",
     )
 
 
@@ -146,11 +167,11 @@ def _apply_strict(verdict: Verdict, run: Run, policy: Policy) -> Verdict:
     failing = [item for item in run.findings if item.fails_when_strict and item.kind not in policy.strict_except]
     found = [_finding_text(item) for item in failing]
     if verdict.failed or verdict.kind in _STRICT_FAILING:
-        notes = (*verdict.notes, *(f"strict: {text}" for text in found))
+        notes = (*verdict.notes, *(f"{_STRICT_NOTE}{text}" for text in found))
         return replace(verdict, failed=True, notes=notes)
     if found:
         notes = (*verdict.notes, _how_to_allow(failing))
-        headline = "strict: " + "; ".join(found)
+        headline = _STRICT_NOTE + "; ".join(found)
         return replace(verdict, kind=VerdictKind.FAILED, failed=True, headline=headline, notes=notes)
     return verdict
 

@@ -76,7 +76,8 @@ class Policy:
         declared_time_seconds: time that a README declares, or ``None``.
         tolerance: rule for limits that would be derived now; it defines "far under".
         known_platforms: peak footprint of the lecture on other platforms in bytes, by label, as context.
-        former_name: a name in the budget file that no lecture has, and that this one probably had; or an empty string.
+        former_name: a name in the budget file that no lecture has, and that this one probably had (with its variant);
+            or an empty string.
     """
 
     strict: bool = False
@@ -159,6 +160,7 @@ class Verdict:
             belongs to no cell, the lines of the file around it; for a failed run, the evidence has the source.
         source_line_count: number of lines of that cell.
         source_first_line: 1-based line of the file where an extract that belongs to no cell begins, or ``None``.
+        former_name: of a missing budget, the name in the budget file that the lecture probably had, or an empty string.
         earlier_ends: how the runs ended that this one replaces, because another plugin ran the lecture again.
     """
 
@@ -172,6 +174,7 @@ class Verdict:
     source_extract: str = ""
     source_line_count: int = 0
     source_first_line: int | None = None
+    former_name: str = ""
     earlier_ends: tuple[str, ...] = ()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 from support.kept_documents import call, document, keep
@@ -60,6 +61,14 @@ def test_recording_the_same_session_again_changes_nothing(book, capsys):
     text = (book / FILE).read_text(encoding="utf-8")
     assert call(capsys, "record")[1].endswith(f"budgets in {FILE} are unchanged\n")
     assert (book / FILE).read_text(encoding="utf-8") == text
+
+
+def test_a_lecture_with_strict_findings_is_not_recorded(book, capsys):
+    strict = kept("b.md", 50, kind=VerdictKind.FAILED)
+    keep(book, session_of(kept("a.md", 50), replace(strict, verdict=replace(strict.verdict, failed=True))))
+    out = call(capsys, "record")[1]
+    assert "not recorded, because a finding failed it under --lecture-strict: b.md\n" in out
+    assert [lecture for lecture, _ in load_budgets(book / FILE).lectures] == ["a.md"]
 
 
 def test_the_settings_choose_folder_and_rules(book, capsys):

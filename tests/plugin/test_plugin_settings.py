@@ -171,6 +171,21 @@ def test_allowed_errors_fail_under_strict_unless_excepted(pytester, lecture):
     result.assert_outcomes(passed=1)
 
 
+def test_recording_under_strict_leaves_out_lectures_with_strict_findings(pytester, lecture):
+    lecture("good.ipynb", "x = 1")
+    lecture("loose.ipynb", "!exit 3")
+    args = ("--lecture-record", "--rootdir=.", "--lecture-strict", "--lecture-runs=1", "--lecture-platform=here")
+    result = pytester.runpytest_inprocess(*args)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["strict: shell line 'exit 3' ended with code 3 *"])
+    result.stdout.fnmatch_lines(["not recorded, because a finding failed it under --lecture-strict: loose.ipynb"])
+    budgets = pytester.path / "lecture-budgets" / "here.toml"
+    assert "loose.ipynb" not in budgets.read_text(encoding="utf-8")
+    result = pytester.runpytest_inprocess(*args, "--lecture-strict-except=shell", "loose.ipynb")
+    result.assert_outcomes(passed=1)
+    assert '"loose.ipynb"' in budgets.read_text(encoding="utf-8")
+
+
 def test_a_strict_finding_without_a_cell_has_its_line(pytester, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     header = "# ---\n# jupyter:\n#   kernelspec:\n#     name: python3\n# ---\n"

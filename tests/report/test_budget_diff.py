@@ -94,6 +94,9 @@ def test_unrecorded_lectures_are_named_once():
     ]
     assert render_unrecorded(runs) == ["not recorded, because a run did not finish: bad.md, two.md [c=2]"]
     assert render_unrecorded(runs[:3]) == []
+    assert render_unrecorded(runs[:1], strictly_failed=[run_of("loose.md")] * 3) == [
+        "not recorded, because a finding failed it under --lecture-strict: loose.md"
+    ]
 
 
 def test_many_unrecorded_lectures_are_counted():

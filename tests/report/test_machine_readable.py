@@ -25,6 +25,7 @@ def test_json_holds_the_records_and_totals():
         "totals": {
             "lectures": 18,
             "runs": 18,
+            "run_again": 0,
             "failed": 5,
             "verdicts": {
                 "died": 1,

@@ -429,3 +429,20 @@ def test_missing_budgets_explain_how_to_record(variant, how):
     rows = render_failure(strict, width=200).splitlines()
     assert rows[rows.index("What to do") + 1] == advice
     assert "What to do" not in render_failure(entry, width=200).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("variant", "former", "name", "how"),
+    [
+        ("", "lectures/A.md", "lectures/a.md", "pytest --lecture-record lectures/a.md"),
+        ("c=2", "lectures/A.md [c=2]", "lectures/a.md [c=2]", "the same command with --lecture-record"),
+    ],
+)
+def test_a_renamed_lecture_is_told_to_rename_its_table(variant, former, name, how):
+    entry = without_budget("lectures/a.md")
+    verdict = replace(entry.verdict, failed=True, former_name=former)
+    (advice,) = remedies(replace(entry, run=replace(entry.run, variant=variant), verdict=verdict))
+    assert advice == (
+        f"In the budget file linux-x86_64-cpu.toml, rename the table of {former!r} to {name!r}, which keeps its "
+        f"limits. If it is a new one, run {how} on this platform (linux-x86_64-cpu) and commit the budget file."
+    )

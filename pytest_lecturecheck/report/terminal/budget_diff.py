@@ -9,6 +9,7 @@ from pytest_lecturecheck.budget.recording import BudgetChange, Change
 from pytest_lecturecheck.budget.reported_value_recording import ReportedValueChange
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, join_values, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
@@ -56,21 +57,28 @@ def render_changes(changes: Sequence[Change], *, width: int = 80, colour: bool =
     return lines + wrap(_count_text(metrics) or "no limit changed", width)
 
 
-def render_unrecorded(runs: Sequence[Run], *, width: int = 80) -> list[str]:
+def render_unrecorded(runs: Sequence[Run], *, strictly_failed: Sequence[Run] = (), width: int = 80) -> list[str]:
     """
-    Name the lectures without a new budget because one of their runs did not finish; skipped ones are left out.
+    Name the lectures without a new budget, and why there is none; skipped ones are left out.
 
     Args:
         runs: the runs of the recording session.
+        strictly_failed: those that completed and failed because of their findings.
         width: columns of the terminal.
     """
-    bad = (run for run in runs if run.outcome not in _NOT_BAD)
-    names = list(dict.fromkeys(f"{run.lecture} [{run.variant}]" if run.variant else run.lecture for run in bad))
+    bad = [run for run in runs if run.outcome not in _NOT_BAD]
+    return [
+        *_unrecorded_lines(bad, "a run did not finish", width),
+        *_unrecorded_lines(strictly_failed, "a finding failed it under --lecture-strict", width),
+    ]
+
+
+def _unrecorded_lines(runs: Sequence[Run], why: str, width: int) -> list[str]:
+    names = list(dict.fromkeys(title_of(run.lecture, run.variant) for run in runs))
     if not names:
         return []
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    listed = one_line(", ".join(names[:_NAMED])) + more
-    return wrap(f"not recorded, because a run did not finish: {listed}", width)
+    return wrap(f"not recorded, because {why}: {one_line(', '.join(names[:_NAMED]))}{more}", width)
 
 
 def _reported_lines(changes: Sequence[ReportedValueChange], width: int, paint: Paint) -> Iterator[str]:

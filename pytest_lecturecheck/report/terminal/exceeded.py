@@ -15,6 +15,7 @@ from pytest_lecturecheck.model.reported_value import (
 )
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.timeline import MemorySample
+from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import (
     NO_VALUE,
@@ -99,10 +100,17 @@ def _highest_moments(run: Run) -> tuple[MemorySample, MemorySample] | None:
 def remedies(entry: Entry) -> list[str]:
     """Return what to do about an exceeded or missing budget; recording keeps limits that were set by hand."""
     if entry.budget is None and entry.verdict.failed and entry.verdict.kind is VerdictKind.NO_BUDGET:
-        lecture = one_line(entry.run.lecture)
+        lecture, former = one_line(entry.run.lecture), one_line(entry.verdict.former_name)
         # The number of kernels and the lectures of a cohort are in the options of this session only.
         how = "the same command with --lecture-record" if entry.run.variant else f"pytest --lecture-record {lecture}"
-        return [f"Run {how} on this platform ({one_line(entry.run.platform)}) and commit the budget file."]
+        record = f"{how} on this platform ({one_line(entry.run.platform)}) and commit the budget file."
+        if former:
+            name = one_line(title_of(entry.run.lecture, entry.run.variant))
+            rename = (
+                f"In the budget file {one_line(entry.run.platform)}.toml, rename the table of {former!r} to {name!r}"
+            )
+            return [f"{rename}, which keeps its limits. If it is a new one, run {record}"]
+        return [f"Run {record}"]
     if entry.budget is None or not entry.is_over:
         return []
     over = [item.metric for item in entry.verdict.comparisons if item.kind is VerdictKind.OVER]
