@@ -115,6 +115,20 @@ def read_plain_text(
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def is_present(path: str | os.PathLike[str]) -> bool:
+    """
+    Return True if there is something in the place of a file that this package looks for by its name.
+
+    A pipe or a socket is there, and reading it is refused with the reason; ``is_file`` would pass over it silently. A
+    folder of that name is something else, and a dangling link is no file.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISDIR(mode)
+
+
 def append_plain(path: str | os.PathLike[str], data: bytes) -> None:
     """
     Append to a regular file, which is created if it is missing; never waits.

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pytest_lecturecheck.config.option_row import Option
 from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
-from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_text
+from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, is_present, read_plain_text
 from pytest_lecturecheck.model.settings import RunSettings
 
 SETTINGS_FILE: Final = "lecturecheck.toml"
@@ -24,6 +24,8 @@ OPTIONS_BY_NAME: Final = {option.name: option for option in OPTIONS}
 LECTURE_OPTIONS: Final = {option.name: option for option in OPTIONS if option.in_lecture}
 """What a lecture's own ``lecturecheck`` table may state, by key."""
 _PACKAGE: Final = __name__.partition(".")[0]
+_COUNT_READERS: Final = frozenset({"config.option_values.read_count", "config.option_values.read_positive_count"})
+"""Readers that take text from the command line, which has nothing else."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -107,6 +109,20 @@ def read_command_line(get_option: Callable[[str], Any]) -> dict[str, Any]:
     return given
 
 
+def command_line_texts(get_option: Callable[[str], Any]) -> dict[str, str]:
+    """Return the values of the command line as they were written, by the attribute of a lecture's settings."""
+    options = [option for option in LECTURE_OPTIONS.values() if option.on_command_line]
+    found = {option.field.removeprefix("run."): get_option(option.destination) for option in options}
+    return {attribute: written_text(value) for attribute, value in found.items() if value is not None}
+
+
+def written_text(value: object) -> str:
+    """Return a raw value as a person wrote it."""
+    if isinstance(value, list):
+        return ",".join(map(written_text, value))
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
 def read_override(value: object) -> tuple[str, Any]:
     """
     Read one ``KEY=VALUE`` of ``--lecture-override``.
@@ -155,9 +171,9 @@ def load_table(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
         SettingsError: the file is not valid TOML.
     """
     own, project = rootdir / SETTINGS_FILE, rootdir / "pyproject.toml"
-    if own.is_file():
+    if is_present(own):
         return own.name, _load_toml(own)
-    if project.is_file():
+    if is_present(project):
         table = _load_toml(project).get("tool", {}).get("lecturecheck")
         if table is not None:
             name = f"{project.name} [tool.lecturecheck]"
@@ -188,6 +204,9 @@ def _check_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
         option = OPTIONS_BY_NAME.get(key)
         if option is None or not option.in_file:
             msg = f"{name}: {unknown_key(key)}"
+            raise SettingsError(msg)
+        if isinstance(value, str) and option.reader in _COUNT_READERS:
+            msg = f"{name}: {key}: {value!r} is text; expected a whole number, without quotes"
             raise SettingsError(msg)
         checked[key] = read_value(option, value, f"{name}: {key}")
     return checked

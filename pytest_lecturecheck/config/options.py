@@ -9,7 +9,7 @@ default. Values for the whole session are fields of :class:`SessionSettings`; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from pytest_lecturecheck.budget.limits import Tolerance
 from pytest_lecturecheck.config.environment import EnvironmentRules, JaxMemory
 from pytest_lecturecheck.config.option_reading import (
     LECTURE_OPTIONS,
+    command_line_texts,
     default_values,
     fields_of,
     read_command_line,
@@ -155,12 +156,15 @@ class SessionSettings:
         return (stated if book is None else stated.over(book)).over(DEFAULTS)
 
 
-def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> SessionSettings:
+def resolve(
+    given: Mapping[str, Any], rootdir: Path, invocation_dir: Path, *, texts: Mapping[str, str] | None = None
+) -> SessionSettings:
     """
     Combine the command line with the settings file and the defaults.
 
     Args:
         given: checked values of the command line.
+        texts: those of a lecture's settings as they were written; see ``command_line_texts``.
         rootdir: pytest's rootdir; the settings file's relative paths start there.
         invocation_dir: where pytest was called; the command line's report paths start there.
 
@@ -199,7 +203,7 @@ def resolve(given: Mapping[str, Any], rootdir: Path, invocation_dir: Path) -> Se
         history=_history(given, in_file, rootdir, invocation_dir),
         tolerance=Tolerance(**tolerance) if tolerance else None,
         override=override,
-        command_line=run_layer(given, lambda option: option.flag),
+        command_line=replace(run_layer(given, lambda option: option.flag), texts=texts or {}),
         file=run_layer(in_file, lambda option: f"{file_name} {option.name}"),
         file_name=file_name,
         environment=environment,
@@ -274,4 +278,12 @@ def _check_profile(profile: str | None, environment: EnvironmentRules, where: st
         raise SettingsError(msg) from exc
 
 
-__all__ = ["DEFAULTS", "LECTURE_OPTIONS", "Mode", "SessionSettings", "read_command_line", "resolve"]
+__all__ = [
+    "DEFAULTS",
+    "LECTURE_OPTIONS",
+    "Mode",
+    "SessionSettings",
+    "command_line_texts",
+    "read_command_line",
+    "resolve",
+]

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS
 from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.model.axis import value_text
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, RunSettings
+from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_declared_duration, format_size
+
+_TEXT_CHARS: Final = 80
 
 
 def replaced_flags(lecture: str, own: RunSettings, session: SessionSettings) -> Iterator[Finding]:
@@ -37,10 +40,16 @@ def replaced_flags(lecture: str, own: RunSettings, session: SessionSettings) -> 
         line = own.lines.get(attribute)
         where = lecture if line is None else f"{lecture}, line {line}"
         message = (
-            f"{option.name} {_format_value(attribute, value)} from {where}, "
-            f"instead of {option.flag} {_format_value(attribute, given)}"
+            f"{option.name} {_text_of(attribute, value, own)} from {where}, "
+            f"instead of {option.flag} {_text_of(attribute, given, session.command_line)}"
         )
         yield Finding(kind=FindingKind.SETTING, message=message)
+
+
+def _text_of(attribute: str, value: Any, layer: RunSettings) -> str:
+    """Return a value as it was written in a layer, or as it was read if that is not known."""
+    text = layer.texts.get(attribute)
+    return _format_value(attribute, value) if text is None else one_line(text, _TEXT_CHARS)
 
 
 def _format_value(attribute: str, value: Any) -> str:

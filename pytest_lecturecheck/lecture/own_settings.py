@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, read_raw
+from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, read_raw, written_text
 from pytest_lecturecheck.config.option_row import Option
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.lecture.setting_values import BadValueError, read_bool, read_mode, read_number_timeout
@@ -81,7 +81,8 @@ def read_own_settings(
     reader.raise_faults()
     keys = {attribute: origin.removeprefix(f"{where} ") for attribute, origin in origins.items()}
     lines = {attribute: key_lines[key] for attribute, key in keys.items() if key in key_lines}
-    return RunSettings(**values, origins=origins, lines=lines)
+    texts = {attribute: written_text(reader.look_up(key)) for attribute, key in keys.items()}
+    return RunSettings(**values, origins=origins, lines=lines, texts=texts)
 
 
 class _SettingsReader:
@@ -120,7 +121,7 @@ class _SettingsReader:
                 where = f"{_OWN_TABLE}.{key}"
                 yield attribute, self._read(where, _own_reader(option), own[key]), self._origin(where)
         for rule in _CONVENTIONS:
-            value = self._look_up(rule.key)
+            value = self.look_up(rule.key)
             if value is not _MISSING:
                 yield self._apply(rule.key, rule, value)
         yield from self._skips()
@@ -137,19 +138,19 @@ class _SettingsReader:
 
     def _skips(self) -> Iterator[tuple[str, str, str]]:
         for key in ("execute.skip", "skip_execution"):
-            value = self._look_up(key)
+            value = self.look_up(key)
             if value is not _MISSING and self._read(key, read_bool, value) is True:
                 yield self._skip(key, f"{key} is true")
         if "skip-execution" in parse_tags(self._metadata.get("tags")):
             yield self._skip("tags", "the notebook is tagged skip-execution")
-        value = self._look_up("nbreg.skip")
+        value = self.look_up("nbreg.skip")
         if value is not _MISSING and self._read("nbreg.skip", read_bool, value) is True:
-            reason = self._look_up("nbreg.skip_reason")
+            reason = self.look_up("nbreg.skip_reason")
             given = reason.strip() if isinstance(reason, str) else ""
             yield self._skip("nbreg.skip", given or "nbreg.skip is true")
-        if self._look_up("nbsphinx.execute") == "never":
+        if self.look_up("nbsphinx.execute") == "never":
             yield self._skip("nbsphinx.execute", "nbsphinx.execute is never")
-        mode = self._look_up("mystnb.execution_mode")
+        mode = self.look_up("mystnb.execution_mode")
         if mode is not _MISSING:
             runs = self._read("mystnb.execution_mode", read_mode, mode)
             # A page whose mode executes overrides a book whose mode is "off": an empty reason runs the lecture.
@@ -158,7 +159,8 @@ class _SettingsReader:
     def _skip(self, key: str, reason: str) -> tuple[str, str, str]:
         return "skip_reason", reason, self._origin(key)
 
-    def _look_up(self, key: str) -> Any:
+    def look_up(self, key: str) -> Any:
+        """Return the value of a dotted key as it was written, or ``_MISSING``."""
         value: Any = self._metadata
         for part in key.split("."):
             if not isinstance(value, dict) or part not in value:

@@ -10,7 +10,6 @@ class FindingKind(StrEnum):
     """The closed set of things that are noticed."""
 
     NO_KERNELSPEC = "no kernelspec"
-    NO_HEADER = "no header"
     NESTED_CELL = "nested cell"
     NOT_RUN = "not run"
     NO_CODE = "no code"
@@ -27,7 +26,6 @@ class FindingKind(StrEnum):
     SHARED_MEMORY = "shared memory"
     FILES = "files"
     OUTPUT_CUT = "output cut"
-    WARNING = "warning"
     MEASURE = "measure"
     KERNEL = "kernel"
     GPU = "gpu"

@@ -131,15 +131,18 @@ class Software:
 
     Attributes:
         python: version and implementation of the kernel's interpreter, or an empty string for other languages.
-        packages: distribution name to version, of the modules that the lecture imported.
-        blas: one line for each BLAS or OpenMP library loaded, with its threads (threadpoolctl inside the kernel).
+        packages: name to version, of the packages that the lecture imported, by the name that it imports.
+        blas: one line for each BLAS or OpenMP library loaded, with its threads (threadpoolctl inside the kernel), or
+            for each that NumPy or SciPy was built with.
         variables: environment variables of the kernel that change how much memory the same code needs, of a fixed list.
+        distributions: what to install for packages that are imported by another name (``PIL``: ``pillow``).
     """
 
     python: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
     blas: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    distributions: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def variable_changes(self, now: Software) -> tuple[str, ...]:
         """Return the variables that differ ("OMP_NUM_THREADS unset -> 1")."""

@@ -39,7 +39,7 @@ class GpuNeed(StrEnum):
     """It is pinned to the CPU, and sees no GPU."""
 
 
-_ABOUT_SETTINGS: Final = frozenset({"origins", "lines"})
+_ABOUT_SETTINGS: Final = frozenset({"origins", "lines", "texts"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +69,7 @@ class RunSettings:
         strict_except: kinds of findings that do not fail the lecture under ``strict``.
         origins: for each attribute that is set, where that was said ("_config.yml execute.timeout").
         lines: for attributes that the lecture's own file sets, the 1-based line, where it is known.
+        texts: for attributes that this layer sets, the value as a person wrote it, where it is known.
     """
 
     timeout_seconds: float | None = None
@@ -91,6 +92,7 @@ class RunSettings:
     strict_except: tuple[FindingKind, ...] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def over(self, lower: RunSettings) -> RunSettings:
         """Lay this layer over ``lower``: what this one leaves open is taken from there."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_lecturecheck.config.environment import EnvironmentContext
-from pytest_lecturecheck.config.options import Mode, SessionSettings, read_command_line, resolve
+from pytest_lecturecheck.config.options import Mode, SessionSettings, command_line_texts, read_command_line, resolve
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.kernel.launchers.launcher_choice import merge_launchers, open_launcher
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
@@ -60,7 +60,8 @@ def register(config: pytest.Config) -> None:
 
 def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, notices: Notices) -> LectureCheckSession:
     given = read_command_line(config.getoption)
-    settings = resolve(given, config.rootpath, config.invocation_params.dir)
+    texts = command_line_texts(config.getoption)
+    settings = resolve(given, config.rootpath, config.invocation_params.dir, texts=texts)
     outer = find_outer_project(config.rootpath, settings.budget_folder)
     if outer is not None:
         is_kept = settings.mode is Mode.RECORD or (config.rootpath / OWN_FOLDER).is_dir()

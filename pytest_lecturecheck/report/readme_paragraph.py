@@ -50,28 +50,12 @@ _REQUIREMENTS: Final = frozenset(
         FindingKind.MISSING_PROGRAM,
         FindingKind.INSTALL,
         FindingKind.NO_KERNELSPEC,
-        FindingKind.NO_HEADER,
         FindingKind.KERNEL,
         FindingKind.GPU,
         FindingKind.NOT_RUN,
     }
 )
 """Findings that a reader of the package must know before running the notebooks."""
-_DISTRIBUTIONS: Final = {
-    "Bio": "biopython",
-    "IPython": "ipython",
-    "PIL": "pillow",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "dateutil": "python-dateutil",
-    "git": "GitPython",
-    "pptx": "python-pptx",
-    "serial": "pyserial",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "yaml": "PyYAML",
-}
-"""What to install for modules that are imported by another name; records have the names of modules."""
 _NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
 _FINDINGS: Final = 20
 
@@ -215,12 +199,18 @@ def _graphics(machines: Sequence[Machine]) -> str:
 def _software(entries: Sequence[Entry]) -> str:
     found: list[Software] = [entry.run.software for entry in entries if entry.run.software is not None]
     interpreters = sorted({software.interpreter for software in found if software.interpreter})
-    packages = sorted({pair for software in found for pair in software.packages.items()})
+    packages = sorted(
+        {
+            (software.distributions.get(name, name), version)
+            for software in found
+            for name, version in software.packages.items()
+        }
+    )
     libraries = sorted({line for software in found for line in software.blas})
     text = f" Software: {pasted(', '.join(interpreters))}" if interpreters else ""
     if packages:
         text += "; packages that the notebooks import: " if text else " Packages that the notebooks import: "
-        text += pasted(", ".join(f"{_DISTRIBUTIONS.get(name, name)} {version}" for name, version in packages))
+        text += pasted(", ".join(f"{name} {version}" for name, version in packages))
     if libraries:
         text += f"; linear algebra: {pasted(', '.join(libraries))}"
     return f"{text}." if text else ""

@@ -20,13 +20,11 @@ from pytest_lecturecheck.session.fingerprint import Fingerprint
 from pytest_lecturecheck.session.gpu_findings import with_gpu_hint
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
+from pytest_lecturecheck.session.run_judging import ends_repeats, judged_entry
 from pytest_lecturecheck.session.runner_bench import RunnerBench, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
-from pytest_lecturecheck.session.source_extracts import with_source_of
 from pytest_lecturecheck.session.waiting import waiting_reporter
 from pytest_lecturecheck.session.workbench import KernelJob
-from pytest_lecturecheck.verdict import Policy, VerdictKind
-from pytest_lecturecheck.verdict.cohorts import judge_members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +130,7 @@ class CohortRunner:
             if entry.verdict.failed and states:
                 self._states.note(entry.run.lecture, entry.run.variant, join_keys(states))
             yield entry
-            if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
+            if ends_repeats(entry.verdict):
                 break
 
     def _run_once(
@@ -141,21 +139,10 @@ class CohortRunner:
         began = time.perf_counter()
         jobs = [self._job(cohort.parts[name], limited) for name in cohort.spec.lectures]
         run = self._run_kernels(cohort, jobs, held, repeat)
-        results = self._context.results
-        policy = Policy(
-            strict=self._context.settings.strict,
-            strict_except=frozenset(jobs[0].settings.strict_except or ()),
-            tolerance=results.tolerance,
-            known_platforms=results.known_platforms(run.lecture, run.variant),
-            former_name=results.former_name(run.lecture, run.variant),
+        lectures = {job.lecture.name: job.lecture for job in jobs}
+        return judged_entry(
+            self._context, run, jobs[0].settings, lectures=lectures, seconds=time.perf_counter() - began
         )
-        entry = Entry(
-            run=run,
-            verdict=judge_members(results.judge(run, policy), run),
-            budget=results.checked_budget(run.lecture, run.variant),
-            seconds=time.perf_counter() - began,
-        )
-        return with_source_of(entry, {job.lecture.name: job.lecture for job in jobs})
 
     def _run_kernels(self, cohort: _Cohort, jobs: Sequence[KernelJob], held: HeldLease, repeat: int) -> Run:
         spec, journal = cohort.spec, self._context.journal

@@ -19,15 +19,14 @@ from pytest_lecturecheck.session.fingerprint import Fingerprint
 from pytest_lecturecheck.session.gpu_findings import first_devices, unused_gpu_finding, with_gpu_hint
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
+from pytest_lecturecheck.session.run_judging import ends_repeats, judged_entry
 from pytest_lecturecheck.session.runner_bench import RunnerBench, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.shared_files import shared_file_findings
-from pytest_lecturecheck.session.source_extracts import with_source_of
 from pytest_lecturecheck.session.trace_plan import plan_tracing
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.session.unrun_entries import refused_entry
 from pytest_lecturecheck.session.waiting import waiting_reporter
-from pytest_lecturecheck.verdict import Policy, VerdictKind
 
 _UNSEEN_CONCURRENCY = (
     "concurrency is set too far from the beginning and the end of the lecture's file to be found when lectures are "
@@ -135,7 +134,7 @@ class LectureRunner:
                 traced = self._run_in_kernel(job, deadline.later(own), repeat, cells)
                 entry = add_traces(entry, traced, time.perf_counter() - began)
             yield entry
-            if entry.verdict.failed and entry.verdict.kind not in {VerdictKind.OVER, VerdictKind.UNDER}:
+            if ends_repeats(entry.verdict):
                 break
 
     def _run_once(self, job: _Job, settings: RunSettings, repeat: int) -> Entry:
@@ -145,14 +144,9 @@ class LectureRunner:
         return self._entry(job, settings, run, time.perf_counter() - began)
 
     def _entry(self, job: _Job, settings: RunSettings, run: Run, seconds: float) -> Entry:
-        lecture, results = job.prepared.lecture, self._context.results
-        entry = Entry(
-            run=run,
-            verdict=results.judge(run, self._policy(settings, job.prepared)),
-            budget=results.checked_budget(run.lecture, run.variant),
-            seconds=seconds,
-        )
-        return with_source_of(self._with_joint_notes(entry), {lecture.name: lecture})
+        lecture = job.prepared.lecture
+        entry = judged_entry(self._context, run, settings, lectures={lecture.name: lecture}, seconds=seconds)
+        return self._with_joint_notes(entry)
 
     def _with_joint_notes(self, entry: Entry) -> Entry:
         if not entry.verdict.failed:
@@ -185,15 +179,3 @@ class LectureRunner:
             run = replace(run, findings=(*run.findings, *shared_file_findings(run, lecture, context.rootdir)))
         context.journal.end(lecture.name, run.outcome.value, variant=variant)
         return run
-
-    def _policy(self, settings: RunSettings, prepared: PreparedLecture) -> Policy:
-        lecture = prepared.lecture.name
-        return Policy(
-            strict=self._context.settings.strict,
-            strict_except=frozenset(settings.strict_except or ()),
-            declared_memory_bytes=settings.declared_memory_bytes,
-            declared_time_seconds=settings.declared_time_seconds,
-            tolerance=self._context.results.tolerance,
-            known_platforms=self._context.results.known_platforms(lecture, prepared.variant.name),
-            former_name=self._context.results.former_name(lecture),
-        )

@@ -92,11 +92,11 @@ def _compare(metric: Metric, limit: float, runs: Sequence[Run]) -> PackageCompar
         which, where = "highest", f"in {title_of(*subject)}"
     else:
         value = upper = sum(found.value for found in highest.values())
-        shown, which, where = metric.format_value(value), "total", f"of {len(highest)} notebooks"
+        shown, which, where = metric.format_value(value), "total", f"of {len(highest)} lectures"
     if value > limit:
         shown = metric.format_values_apart(value, limit)[0]
     reasons = [(len(incomplete), "did not run to the end"), (len(unmeasured), "could not be measured")]
-    gaps = [f"{count} notebook{'' if count == 1 else 's'} {what}" for count, what in reasons if count]
+    gaps = [f"{count} lecture{'' if count == 1 else 's'} {what}" for count, what in reasons if count]
     kind, ending = _judged(metric, value, upper, limit=limit, gaps=gaps)
     message = f"{which} {metric.label} {shown} {where}{ending}"
     return PackageComparison(metric=metric, kind=kind, value=value, limit=limit, message=message)

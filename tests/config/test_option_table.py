@@ -26,7 +26,7 @@ from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT, GpuNeed, RunSettings
 
 TARGETS = {"session": SessionSettings, "run": RunSettings, "tolerance": Tolerance}
-NO_LAYER = {"origins", "lines"}
+NO_LAYER = {"origins", "lines", "texts"}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

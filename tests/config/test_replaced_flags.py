@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_lecturecheck.config.option_reading import read_command_line
+from pytest_lecturecheck.config.option_reading import command_line_texts, read_command_line
 from pytest_lecturecheck.config.options import resolve
 from pytest_lecturecheck.config.replaced_flags import replaced_flags
 from pytest_lecturecheck.model.finding import FindingKind
@@ -12,7 +14,9 @@ from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT, RunSetti
 
 
 def _messages(folder, own: RunSettings, **given: object) -> list[str]:
-    session = resolve(read_command_line({f"lecture_{key}": value for key, value in given.items()}.get), folder, folder)
+    options = {f"lecture_{key}": value for key, value in given.items()}
+    texts = command_line_texts(options.get)
+    session = resolve(read_command_line(options.get), folder, folder, texts=texts)
     found = list(replaced_flags("lectures/nuts.md", own, session))
     assert all(item.kind is FindingKind.SETTING and not item.fails_when_strict for item in found)
     return [item.message for item in found]
@@ -21,7 +25,11 @@ def _messages(folder, own: RunSettings, **given: object) -> list[str]:
 def test_a_replaced_flag_names_both_values_and_the_line(tmp_path):
     own = RunSettings(timeout_seconds=2400.0, lines={"timeout_seconds": 7})
     assert _messages(tmp_path, own, timeout="60") == [
-        "timeout 40 min from lectures/nuts.md, line 7, instead of --lecture-timeout 1 min"
+        "timeout 40 min from lectures/nuts.md, line 7, instead of --lecture-timeout 60"
+    ]
+    written = replace(own, texts={"timeout_seconds": "2400"})
+    assert _messages(tmp_path, written, timeout="1h") == [
+        "timeout 2400 from lectures/nuts.md, line 7, instead of --lecture-timeout 1h"
     ]
 
 
@@ -31,7 +39,7 @@ def test_a_replaced_flag_names_both_values_and_the_line(tmp_path):
         (
             RunSettings(timeout_seconds=NO_LIMIT),
             {"timeout": "60"},
-            "timeout none from lectures/nuts.md, instead of --lecture-timeout 1 min",
+            "timeout none from lectures/nuts.md, instead of --lecture-timeout 60",
         ),
         (
             RunSettings(memory_cap_bytes=AUTOMATIC_CAP),

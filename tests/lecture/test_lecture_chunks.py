@@ -214,6 +214,17 @@ def test_project_that_sets_the_working_directory_is_a_finding(tmp_path):
     assert finding.message == "_quarto.yml project.execute-dir is not supported; the lecture runs in its own folder"
 
 
+def test_profiles_that_decide_what_runs_are_named(tmp_path):
+    _write(tmp_path, "project:\n  type: book\nprofile:\n  default: draft\n", "_quarto.yml")
+    _write(tmp_path, "execute:\n  eval: false\n", "_quarto-draft.yml")
+    _write(tmp_path, "jupyter: julia-1.10\n", "_quarto-julia.yml")
+    _write(tmp_path, "book:\n  title: x\n", "_quarto-title.yml")
+    (finding,) = _quarto(tmp_path, CHUNK).findings
+    assert finding.message == (
+        "profiles of Quarto are not applied; options in _quarto-draft.yml, _quarto-julia.yml are left out"
+    )
+
+
 def test_broken_project_file_names_its_line(tmp_path):
     project = _write(tmp_path, "project:\n  type: [\n", "_quarto.yml")
     assert _fault(_write(tmp_path, CHUNK, "a.qmd")).startswith(f"{project}:3: _quarto.yml is not valid YAML: ")

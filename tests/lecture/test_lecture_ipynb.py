@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.made_pages import CASES, code, notebook
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.lecture.formats.json_lines import locate_sources
+from pytest_lecturecheck.lecture.formats.json_lines import locate_lines
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import LectureFormat
@@ -263,7 +263,7 @@ def test_unsupported_nbmake_metadata_is_a_finding(tmp_path, key):
 
 def test_kernel_name_must_be_text(tmp_path):
     path = notebook(tmp_path, metadata={"kernelspec": {"name": 3}})
-    assert _fault(path) == ("lecture.ipynb: notebook metadata kernelspec.name is 3; expected the name of a kernel")
+    assert _fault(path) == ("lecture.ipynb:5: notebook metadata kernelspec.name is 3; expected the name of a kernel")
 
 
 def test_unknown_suffix_is_refused(tmp_path):
@@ -290,7 +290,7 @@ def test_every_located_line_holds_the_source(sources, indent, as_list, ascii_onl
     ]
     data = {"metadata": {"cells": []}, "cells": cells} if keys_first else {"cells": cells, "metadata": {}}
     text = json.dumps(data, indent=indent, ensure_ascii=ascii_only)
-    lines = locate_sources(text, cells)
+    lines = locate_lines(text, cells).sources
     assert len(lines) == len(cells)
     for line, cell in zip(lines, cells, strict=True):
         pieces = cell["source"] if isinstance(cell["source"], list) else [cell["source"]]
@@ -306,3 +306,34 @@ def test_cells_on_one_line_have_no_line(tmp_path):
     path = tmp_path / "compact.ipynb"
     path.write_text(json.dumps({"cells": [code("a"), code("b")], "metadata": {}, "nbformat": 4}), encoding="utf-8")
     assert [cell.line for cell in read_lecture(path, name="x").cells] == [None, None]
+
+
+def test_settings_in_the_metadata_have_their_lines(tmp_path):
+    metadata = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
+        "widgets": {"state": {"a": {"timeout": 1}}},
+        "execution": {"timeout": 60},
+        "lecturecheck": {"memory-cap": "2 GB", "strict-except": ["install", "shell"]},
+    }
+    data = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    rows = path.read_text(encoding="utf-8").split("\n")
+    settings = read_lecture(path, name="a.ipynb").settings
+    for attribute, key, text in (
+        ("timeout_seconds", "timeout", "60"),
+        ("memory_cap_bytes", "memory-cap", "2 GB"),
+        ("strict_except", "strict-except", "install,shell"),
+    ):
+        assert rows[settings.lines[attribute] - 1].strip().startswith(f'"{key}"')
+        assert settings.texts[attribute] == text
+
+
+@pytest.mark.parametrize("minor", [{"nbformat": 4}, {"nbformat": 3, "worksheets": []}])
+def test_a_bad_setting_in_the_metadata_names_its_line(tmp_path, minor):
+    data = {"metadata": {"name": "x", "lecturecheck": {"timeout": "soon"}}, "nbformat_minor": 0, "cells": [], **minor}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    with pytest.raises(LectureReadError) as caught:
+        read_lecture(path, name="a.ipynb")
+    assert caught.value.line == 5

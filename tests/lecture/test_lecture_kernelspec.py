@@ -67,7 +67,7 @@ def test_kernelspec_of_a_notebook_is_checked_too(tmp_path):
     with pytest.raises(LectureReadError) as caught:
         read_lecture(path, name="a.ipynb")
     assert str(caught.value) == (
-        "a.ipynb: notebook metadata kernelspec is 'python3'; expected a table with the name of a kernel under 'name'"
+        "a.ipynb:14: notebook metadata kernelspec is 'python3'; expected a table with the name of a kernel under 'name'"
     )
 
 

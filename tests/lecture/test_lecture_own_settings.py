@@ -242,6 +242,6 @@ def test_nan_in_notebook_metadata_names_the_file(tmp_path):
     with pytest.raises(LectureReadError) as caught:
         read_lecture(path, name="lecture.ipynb")
     assert str(caught.value) == (
-        "lecture.ipynb: notebook metadata execution.timeout is nan; "
+        "lecture.ipynb:15: notebook metadata execution.timeout is nan; "
         "expected a number of seconds (0, a negative number or null for no limit)"
     )

@@ -64,7 +64,7 @@ def test_a_change_of_a_cell_that_changes_the_run_changes_the_key(lecture, change
 
 
 def test_what_only_changes_the_page_does_not(lecture):
-    noticed = (Finding(kind=FindingKind.NO_HEADER, message="no header"),)
+    noticed = (Finding(kind=FindingKind.NO_KERNELSPEC, message="no kernelspec"),)
     shown = replace(changed_cell(lecture, tags=frozenset({"remove-input"})), findings=noticed, metadata={"title": "x"})
     assert key(shown) == key(lecture)
 

@@ -92,10 +92,42 @@ def test_no_search_reads_from_a_pipe_or_a_device(tmp_path, kind):
 def test_settings_and_books_do_not_wait(tmp_path, kind):
     for name in ("lecturecheck.toml", "pyproject.toml", "_config.yml", "conf.py"):
         put_odd_file(tmp_path / name, kind)
-    with contextlib.suppress(SettingsError):
+    with pytest.raises(SettingsError):
         read_settings_file(tmp_path)
-    with contextlib.suppress(LectureReadError):
+    with pytest.raises(LectureReadError):
         read_book(tmp_path)
+
+
+REASONS = {"pipe": "it is a named pipe; expected a regular file", "socket": "it is a socket; expected a regular file"}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+@pytest.mark.parametrize("name", ["lecturecheck.toml", "pyproject.toml"])
+def test_settings_that_are_no_file_are_an_error(tmp_path, monkeypatch, kind, name):
+    monkeypatch.chdir(tmp_path)
+    put_odd_file(tmp_path / name, kind)
+    with pytest.raises(SettingsError) as caught:
+        read_settings_file(tmp_path)
+    assert str(caught.value) == f"{name}: cannot be read as TOML: {tmp_path / name}: {REASONS[kind]}"
+
+
+@pytest.mark.parametrize("kind", REASONS)
+@pytest.mark.parametrize("name", ["_config.yml", "myst.yml", "conf.py", "_quarto.yml"])
+def test_configurations_of_books_that_are_no_file_are_an_error(tmp_path, monkeypatch, kind, name):
+    monkeypatch.chdir(tmp_path)
+    put_odd_file(tmp_path / name, kind)
+    (tmp_path / "a.qmd").write_text("```{python}\nx = 1\n```\n", encoding="utf-8")
+    reads = {"_quarto.yml": lambda: read_lecture(tmp_path / "a.qmd", name="a.qmd")}
+    with pytest.raises(LectureReadError) as caught:
+        reads.get(name, lambda: read_book(tmp_path))()
+    assert str(caught.value) == f"{tmp_path / name}: cannot be read: {REASONS[kind]}"
+
+
+def test_folders_with_names_of_settings_are_passed_over(tmp_path):
+    for name in ("lecturecheck.toml", "_config.yml", "conf.py"):
+        (tmp_path / name).mkdir()
+    assert read_settings_file(tmp_path) == ("", {})
+    assert read_book(tmp_path) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -195,7 +195,7 @@ def failed(lecture="lectures/bang.md", source=SOURCE, traceback=TRACEBACK):
             line=12,
             fails_when_strict=True,
         ),
-        Finding(kind=FindingKind.WARNING, message="a warning that explains nothing", cell_number=2, line=20),
+        Finding(kind=FindingKind.MEASURE, message="a warning that explains nothing", cell_number=2, line=20),
         Finding(kind=FindingKind.SHELL, message="a shell line after the failure", cell_number=5, line=55),
     )
     cause = Cause(

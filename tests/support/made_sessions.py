@@ -106,7 +106,7 @@ def package():
     """What an author has measured: two notebooks that ran, one of them on child processes, with what they need."""
     findings = (
         Finding(kind=FindingKind.MISSING_PROGRAM, message="'!dot' is not installed", cell_number=1, line=12),
-        Finding(kind=FindingKind.WARNING, message="a warning that is no requirement"),
+        Finding(kind=FindingKind.MEASURE, message="a warning that is no requirement"),
     )
     written = {Metric.DISK_WRITTEN: 30 * MIB}
     first = kept("01_prepare.ipynb", 101.5, 12.0, more=written, findings=findings)

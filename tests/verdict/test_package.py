@@ -29,13 +29,13 @@ def said(*results):
 
 def test_two_notebooks_of_forty_minutes_do_not_fit_an_hour():
     assert said(part("a.ipynb", 2400.0), part("b.ipynb", 2400.0)) == [
-        ("not fitting", "total wall time 1 h 20 min of 2 notebooks, declared 1 h: 20 min 00 s over (+33 %)")
+        ("not fitting", "total wall time 1 h 20 min of 2 lectures, declared 1 h: 20 min 00 s over (+33 %)")
     ]
 
 
 def test_the_limit_is_inclusive():
     assert said(part("a.ipynb", 1800.0), part("b.ipynb", 1800.0)) == [
-        ("fits", "total wall time 1 h 00 min of 2 notebooks, declared 1 h")
+        ("fits", "total wall time 1 h 00 min of 2 lectures, declared 1 h")
     ]
     ((kind, message),) = said(part("a.ipynb", 1800.0), part("b.ipynb", 1800.001))
     assert kind == "not fitting"
@@ -64,7 +64,7 @@ def test_names_with_braces_are_kept():
 
 def test_repeated_runs_count_once_with_their_longest():
     runs = [part("a.ipynb", 1000.0), part("a.ipynb", 1500.0, repeat=2), part("b.ipynb", 1500.0)]
-    assert said(*runs) == [("fits", "total wall time 50 min 00 s of 2 notebooks, declared 1 h")]
+    assert said(*runs) == [("fits", "total wall time 50 min 00 s of 2 lectures, declared 1 h")]
 
 
 def test_incomplete_notebooks_never_fit():
@@ -72,7 +72,7 @@ def test_incomplete_notebooks_never_fit():
     assert said(part("a.ipynb", 10.0), broken) == [
         (
             "not measured",
-            "total wall time 20 s of 2 notebooks, declared 1 h: unknown, because 1 notebook did not run to the end",
+            "total wall time 20 s of 2 lectures, declared 1 h: unknown, because 1 lecture did not run to the end",
         )
     ]
     assert said(part("a.ipynb", 3000.0), part("b.ipynb", 3000.0, outcome=Outcome.FAILED))[0][0] == "not fitting"
@@ -92,7 +92,7 @@ def test_a_notebook_without_a_measurement_is_said():
     run, own = part("b.ipynb", 1.0)
     ((kind, message),) = said(part("a.ipynb", 1.0), (replace(run, readings={}), own))
     assert kind == "not measured"
-    assert message.endswith("declared 1 h: unknown, because 1 notebook could not be measured")
+    assert message.endswith("declared 1 h: unknown, because 1 lecture could not be measured")
 
 
 def test_nothing_measured_is_said():

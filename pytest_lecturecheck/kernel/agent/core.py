@@ -83,7 +83,7 @@ class Agent:
         self.baseline_threads = {thread.ident for thread in threading.enumerate()}
         self.thread_cells: dict[int | None, int] = {}
         self.shell_lines: list[tuple[str, int]] = []
-        self.installed = installed_stamp()
+        self.installed: dict[str, int] | None = None
         self.replaced: list[str] = []
         self.breakpoint_count = 0
         self.exit_asked = False
@@ -127,9 +127,9 @@ class Agent:
             return
 
         def system(command: str) -> int:
-            before = installed_versions() if " install" in str(command) else {}
+            before = self._before_line(str(command))
             code = original(command)
-            self.replaced += replaced_modules(before)
+            self._after_line(before)
             self.shell_lines.append((str(command), code if isinstance(code, int) else 0))
             return code  # type: ignore[no-any-return]
 
@@ -147,11 +147,11 @@ class Agent:
             return
 
         def process_handler(cmd: Any, callback: Any, *args: Any, **kwargs: Any) -> Any:
-            before = installed_versions() if " install" in str(cmd) else {}
+            before = self._before_line(str(cmd))
 
             def observing(process: Any) -> Any:
                 result = callback(process)
-                self.replaced += replaced_modules(before)
+                self._after_line(before)
                 code = getattr(process, "returncode", None)
                 self.shell_lines.append((str(cmd), code if isinstance(code, int) else 0))
                 return result
@@ -159,6 +159,16 @@ class Agent:
             return original(cmd, observing, *args, **kwargs)
 
         common.process_handler = process_handler
+
+    def _before_line(self, command: str) -> dict[str, Any]:
+        """Note what is installed before a shell line; return the versions if it may change them."""
+        installed = self._load("installed_packages")
+        if self.installed is None:
+            self.installed = installed["installed_stamp"]()
+        return installed["installed_versions"]() if " install" in command else {}
+
+    def _after_line(self, before: dict[str, Any]) -> None:
+        self.replaced += self._load("installed_packages")["replaced_modules"](before)
 
     def _watch_breakpoints(self) -> None:
         original = sys.breakpointhook
@@ -265,8 +275,8 @@ class Agent:
         payload: dict[str, Any] = {}
         if self.shell_lines:
             payload["shell_lines"], self.shell_lines = self.shell_lines, []
-            before, self.installed = self.installed, installed_stamp()
-            if self.installed == before:
+            before, self.installed = self.installed, None
+            if before == self._load("installed_packages")["installed_stamp"]():
                 payload["nothing_installed"] = True
         if self.replaced:
             payload["replaced"], self.replaced = self.replaced, []
@@ -283,7 +293,8 @@ class Agent:
             payload["error_line"] = line
         if self.pending_software:
             report, self.pending_software = self._load("software_report"), False
-            payload["software"] = report["describe_software"](self.baseline_modules, self.variables)
+            distributions_of = self._load("installed_packages")["distributions_of"]
+            payload["software"] = report["describe_software"](self.baseline_modules, self.variables, distributions_of)
             with contextlib.suppress(Exception):
                 payload["lost_tasks"] = report["lost_task_errors"]()
         return {**payload, **self._stack_payload(), **self._sparse_payload(), **self._device_payload()}
@@ -378,57 +389,3 @@ class Agent:
 def module_file(name: str) -> str:
     """Return the file name under which tracebacks show one of the agent's other modules."""
     return f"<lecturecheck agent, {name}>"
-
-
-def installed_versions() -> dict[str, tuple[str, str]]:
-    """Return version and metadata folder of each installed distribution, from the names of those folders."""
-    found: dict[str, tuple[str, str]] = {}
-    for folder in sys.path:
-        with contextlib.suppress(OSError):
-            for name in os.listdir(folder or "."):  # noqa: PTH208 - the agent imports no more than it needs
-                stem, dot, kind = name.rpartition(".")
-                distribution, dash, version = stem.partition("-")
-                if dot and dash and kind in {"dist-info", "egg-info"}:
-                    found.setdefault(distribution.lower(), (version, f"{folder}/{name}"))
-    return found
-
-
-def replaced_modules(before: dict[str, tuple[str, str]]) -> list[str]:
-    """
-    Return the distributions whose version an install line has changed although a module of theirs was imported.
-
-    Args:
-        before: what :func:`installed_versions` returned before the line ran; empty for any other line.
-    """
-    after = installed_versions() if before else {}
-    replaced = []
-    for name, (version, _) in before.items():
-        new, folder = after.get(name, ("", ""))
-        if new and new != version and any(module in sys.modules for module in _modules_of(name, folder)):
-            replaced.append(f"{name} {version} -> {new}")
-    return replaced
-
-
-def _modules_of(name: str, folder: str) -> list[str]:
-    # Many wheels list their modules; of others the module is mostly named like the distribution.
-    listed = f"{folder}/top_level.txt"
-    with contextlib.suppress(OSError, UnicodeDecodeError), open(listed, encoding="utf-8") as file:  # noqa: PTH123 - as above
-        return [*file.read().split(), name.replace("-", "_")]
-    return [name.replace("-", "_")]
-
-
-def installed_stamp() -> dict[str, int]:
-    """
-    Return the times at which the folders of installed packages changed last.
-
-    Every installer adds or removes an entry there: pip and uv the folder of a distribution's metadata, conda a file in
-    ``conda-meta``.
-    """
-    folders = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    stamp = {}
-    for path in (*folders, os.path.join(sys.prefix, "conda-meta")):  # noqa: PTH118 - the agent loads next to nothing
-        try:
-            stamp[path] = os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
-        except OSError:
-            continue
-    return stamp

@@ -71,12 +71,11 @@ def _software(sent: dict[Any, Any]) -> dict[str, Any]:
     # This goes into budget files, which people read.
     packages, blas, variables = sent.get("packages"), sent.get("blas"), sent.get("variables")
     values = variables if isinstance(variables, dict) else {}
-    found = packages.items() if isinstance(packages, dict) else ()
-    kept = ((clean_text(name, _SOFTWARE_CHARS), clean_text(version, _SOFTWARE_CHARS)) for name, version in found)
     lines = (clean_text(line, _SOFTWARE_CHARS) for line in (blas if isinstance(blas, list) else ()))
     return {
         "python": clean_text(sent.get("python"), _SOFTWARE_CHARS),
-        "packages": dict(islice(((name, version) for name, version in kept if name and version), _PACKAGES)),
+        "packages": _pairs(packages),
+        "distributions": _pairs(sent.get("distributions")),
         "variables": {
             name: clean_text(values[name], _SOFTWARE_CHARS)
             for name in MEMORY_VARIABLES
@@ -84,6 +83,12 @@ def _software(sent: dict[Any, Any]) -> dict[str, Any]:
         },
         "blas": list(islice(filter(None, lines), _BLAS_LINES)),
     }
+
+
+def _pairs(sent: object) -> dict[str, str]:
+    found = sent.items() if isinstance(sent, dict) else ()
+    kept = ((clean_text(name, _SOFTWARE_CHARS), clean_text(text, _SOFTWARE_CHARS)) for name, text in found)
+    return dict(islice(((name, text) for name, text in kept if name and text), _PACKAGES))
 
 
 def _is_whole(value: object) -> bool:

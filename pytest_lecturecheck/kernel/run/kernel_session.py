@@ -17,6 +17,7 @@ from pytest_lecturecheck.kernel.agent import core as agent
 from pytest_lecturecheck.kernel.agent import (
     device_agent,
     import_watch,
+    installed_packages,
     kernel_exit,
     line_numbers,
     replies,
@@ -53,7 +54,16 @@ _SHUTDOWN_SECONDS: Final = 1.0
 """Time after each step of a shutdown; kernels made with ipykernel often hang in it."""
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
-_AGENT_MODULES: Final = (device_agent, import_watch, kernel_exit, line_numbers, replies, software_report, sparse_watch)
+_AGENT_MODULES: Final = (
+    device_agent,
+    import_watch,
+    installed_packages,
+    kernel_exit,
+    line_numbers,
+    replies,
+    software_report,
+    sparse_watch,
+)
 _LOADED_AT_ONCE: Final = ("import_watch", "replies")
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
@@ -310,5 +320,6 @@ def _software(payload: dict[str, Any]) -> Software:
         python=str(payload.get("python", "")),
         packages={str(name): str(version) for name, version in packages.items()},
         variables={str(name): str(value) for name, value in payload.get("variables", {}).items()},
+        distributions={str(name): str(found) for name, found in payload.get("distributions", {}).items()},
         blas=tuple(str(line) for line in payload.get("blas", [])),
     )

@@ -24,11 +24,11 @@ class LeftoverWatch:
     Args:
         session: the kernel.
         sources: finds processes and shared memory.
-        folder: the kernel's working folder.
+        folder: the kernel's working folder; ``None`` if it is a temporary one, which goes with all its files.
         lecture: the lecture's own file.
     """
 
-    def __init__(self, session: KernelSession, sources: LeftoverSources, folder: Path, lecture: Path) -> None:
+    def __init__(self, session: KernelSession, sources: LeftoverSources, folder: Path | None, lecture: Path) -> None:
         """Record the state before the first cell."""
         self._attached = session
         self._sources = sources
@@ -110,7 +110,9 @@ class LeftoverWatch:
             yield Finding(kind=FindingKind.FILES, message=message)
 
 
-def _names_in(folder: Path) -> set[str]:
+def _names_in(folder: Path | None) -> set[str]:
+    if folder is None:
+        return set()
     try:
         return {path.name for path in folder.iterdir()} - _BYPRODUCTS
     except OSError:

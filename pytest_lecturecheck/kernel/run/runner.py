@@ -155,7 +155,8 @@ class _LectureRun:
         session = await self._queueing.launch(self._starter.launch())
         self._clock.exclude(session.kernel.provisioner.queued_seconds)
         self._devices.attach(session.probes.devices)
-        self._leftovers = LeftoverWatch(session, self._ports.leftovers, self._starter.folder, self._plan.lecture.path)
+        folder = None if self._plan.settings.run_in_temp else self._starter.folder
+        self._leftovers = LeftoverWatch(session, self._ports.leftovers, folder, self._plan.lecture.path)
         if self._slot is not None:
             self._slot.note_kernel(session)
         return session

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.files import is_present
 from pytest_lecturecheck.lecture.book.custom_formats import NAME, read_custom_formats
 from pytest_lecturecheck.lecture.book.execution import ConfigTable, ExecutionValues
 from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
@@ -51,13 +52,13 @@ def read_book(folder: Path) -> Book | None:
         LectureReadError: a configuration file is not valid YAML; file and line.
         SettingsError: a value is of the wrong kind; file, line and key.
     """
-    if (folder / _CONFIG).is_file():
+    if is_present(folder / _CONFIG):
         return _read_jupyter_book(folder)
-    if (folder / _MYST).is_file():
+    if is_present(folder / _MYST):
         return _read_mystmd(folder)
-    if (folder / _TOC).is_file():
+    if is_present(folder / _TOC):
         return Book(folder=folder, source=_TOC, settings=RunSettings())
-    if (folder / _CONF).is_file():
+    if is_present(folder / _CONF):
         return _read_sphinx(folder)
     return None
 
@@ -105,7 +106,7 @@ def _read_jupyter_book(folder: Path) -> Book:
     if only_toc is not None and not isinstance(only_toc, bool):
         reason = f"is {only_toc!r}; expected true or false"
         raise table.error(_ONLY_TOC, reason)
-    if only_toc and (folder / _TOC).is_file():
+    if only_toc and is_present(folder / _TOC):
         toc = _load_toc(folder / _TOC)
     return Book(
         folder=folder,
@@ -125,7 +126,7 @@ def _read_mystmd(folder: Path) -> Book:
     toc: Toc | None = None
     if isinstance(project.get("toc"), list):
         toc = read_toc(project["toc"], origin=f"{_MYST} project.toc")
-    elif (folder / _TOC).is_file():
+    elif is_present(folder / _TOC):
         # Without a table of contents of its own, mystmd uses the one of Jupyter Book 1.
         toc = _load_toc(folder / _TOC)
     exclude = project.get("exclude")
@@ -145,6 +146,8 @@ def _read_sphinx(folder: Path) -> Book | None:
     try:
         constants = read_constants(read_text(path, name=str(path)))
     except LectureReadError:
+        if not path.is_file():
+            raise
         # Not UTF-8, so possibly not a Sphinx configuration at all; if it is one, Sphinx reports the encoding.
         return None
     if constants is None:
@@ -183,7 +186,7 @@ def _load_toc(path: Path) -> Toc:
 
 def _read_config_text(path: Path) -> str:
     # An empty configuration is valid, but read_text refuses an empty file.
-    if not path.stat().st_size:
+    if path.is_file() and not path.stat().st_size:
         return ""
     text = read_text(path, name=str(path))
     refuse_conflict(text, name=str(path))

@@ -190,6 +190,9 @@ def _not_supported(document: QuartoOptions) -> Iterator[Finding]:
     if document.runs_in_project:
         message = f"{document.runs_in_project} is not supported; the lecture runs in its own folder"
         yield Finding(kind=FindingKind.NOT_RUN, message=message)
+    if document.profiles:
+        message = f"profiles of Quarto are not applied; options in {', '.join(document.profiles)} are left out"
+        yield Finding(kind=FindingKind.NOT_RUN, message=message)
 
 
 def _inline_code(lines: Sequence[str], chunks: Sequence[_Chunk], language: str) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import nbformat
 
 from pytest_lecturecheck.errors import LectureReadError
-from pytest_lecturecheck.lecture.formats.json_lines import locate_sources
+from pytest_lecturecheck.lecture.formats.json_lines import locate_lines
 from pytest_lecturecheck.lecture.formats.notebook import convert, to_node
 from pytest_lecturecheck.lecture.formats.parsed import Parsed, SourceLocation
 from pytest_lecturecheck.lecture.plain import TooLargeError, plain
@@ -49,11 +49,11 @@ def parse_ipynb(text: str, *, name: str) -> Parsed:
     """
     data = _load_json(text, name=name)
     major = _major_version(data, name=name)
-    lines: list[int | None] | None = None
     if major == _MAJOR:
         _check_cells(data, name=name)
-        lines = locate_sources(text, data["cells"])
+        lines = locate_lines(text, data["cells"])
     else:
+        lines = locate_lines(text, ())
         data = _upgrade(data, major, name=name)
         _check_cells(data, name=name)
     findings = tuple(_normalise(data, major))
@@ -66,12 +66,17 @@ def parse_ipynb(text: str, *, name: str) -> Parsed:
         reason = str(exc) if isinstance(exc, TooLargeError) else "is nested too deeply"
         raise LectureReadError(name, None, f"metadata {reason}") from exc
     locations = tuple(
-        SourceLocation(line=lines[index] if lines is not None else None)
+        SourceLocation(line=lines.sources[index] if major == _MAJOR else None)
         for index, cell in enumerate(data["cells"])
         if cell["cell_type"] == "code"
     )
     return Parsed(
-        format=LectureFormat.IPYNB, document=document, locations=locations, metadata=metadata, findings=findings
+        format=LectureFormat.IPYNB,
+        document=document,
+        locations=locations,
+        metadata=metadata,
+        key_lines=lines.keys,
+        findings=findings,
     )
 
 

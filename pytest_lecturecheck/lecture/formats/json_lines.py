@@ -1,5 +1,5 @@
 """
-Find the lines of cell sources in a notebook's JSON.
+Find the lines of cell sources and metadata keys in a notebook's JSON.
 
 Python's ``json`` reports no positions. This module walks the path to each cell's ``source`` and lets ``json`` decode
 every value on it. A line is returned only if decoding the lines of the file one by one yields the source again.
@@ -10,35 +10,56 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
+_KEY_DEPTH: Final = 4
 _SOURCE_LINE: Final = re.compile(
     r'\s*(?:"(?:source|input)"\s*:\s*)?(?:\[\s*)?(?P<text>"(?:[^"\\]|\\.)*")(?:\s*\])?\s*,?\s*'
 )
 
 
-def locate_sources(text: str, cells: Sequence[Any]) -> list[int | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotebookLines:
     """
-    Find the line on which each cell's source starts.
+    Lines of a notebook file.
+
+    Attributes:
+        sources: for each cell a 1-based line such that line ``k`` of the source is on line ``line + k - 1`` of the
+            file, or ``None``.
+        keys: the 1-based line of each key of the metadata, by dotted name; settings are at most four levels deep.
+    """
+
+    sources: Sequence[int | None]
+    keys: Mapping[str, int]
+
+
+def locate_lines(text: str, cells: Sequence[Any]) -> NotebookLines:
+    """
+    Find the lines of the cells' sources and of the keys of the metadata.
 
     Args:
-        text: the notebook file (nbformat 4).
+        text: the notebook file (nbformat 4; of others only the keys are found).
         cells: its cells as decoded, in order.
-
-    Returns:
-        For each cell a 1-based line such that line ``k`` of the source is on line ``line + k - 1`` of the file, or
-        ``None``.
     """
+    walk = _Walk(text)
     try:
-        positions = _Walk(text).source_positions()
+        walk.walk()
     except (ValueError, IndexError, RecursionError):
-        return [None] * len(cells)
+        return NotebookLines(sources=[None] * len(cells), keys={})
+    starts = _line_starts(text)
+    keys = {key: bisect_right(starts, position) for key, position in walk.key_positions.items()}
+    return NotebookLines(sources=_source_lines(text, starts, walk.source_positions, cells), keys=keys)
+
+
+def _source_lines(
+    text: str, starts: Sequence[int], positions: Sequence[int | None], cells: Sequence[Any]
+) -> list[int | None]:
     if len(positions) != len(cells):
         return [None] * len(cells)
-    starts = _line_starts(text)
     lines: list[int | None] = []
     for position, cell in zip(positions, cells, strict=True):
         line = None if position is None else bisect_right(starts, position)
@@ -67,20 +88,32 @@ def _holds(text: str, starts: Sequence[int], line: int, source: object) -> bool:
 
 
 class _Walk:
-    """A walk over the upper two levels of a notebook."""
+    """A walk over the upper levels of a notebook."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._key_at = 0
+        self.source_positions: list[int | None] = []
+        self.key_positions: dict[str, int] = {}
 
-    def source_positions(self) -> list[int | None]:
-        positions: list[int | None] = []
+    def walk(self) -> None:
         for key in self._keys():
             if key == "cells" and self._text[self._at] == "[":
-                positions = [self._source_position() for _ in self._items()]
+                self.source_positions = [self._source_position() for _ in self._items()]
+            elif key == "metadata" and self._text[self._at] == "{":
+                self.key_positions = dict(self._key_positions("", _KEY_DEPTH))
             else:
                 self._skip_value()
-        return positions
+
+    def _key_positions(self, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
+        for key in self._keys():
+            yield f"{prefix}{key}", self._key_at
+            # Widget states can be large, and hold no settings.
+            if self._text[self._at] == "{" and depth > 1 and key != "widgets":
+                yield from self._key_positions(f"{prefix}{key}.", depth - 1)
+            else:
+                self._skip_value()
 
     def _source_position(self) -> int | None:
         position: int | None = None
@@ -97,6 +130,7 @@ class _Walk:
         self._at = self._after_space(self._at)
         self._expect("{")
         while not self._ends("}"):
+            self._key_at = self._at
             key, self._at = _DECODER.raw_decode(self._text, self._at)
             self._at = self._after_space(self._at)
             self._expect(":")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import LectureReadError
+from pytest_lecturecheck.files import is_present
 from pytest_lecturecheck.lecture.source_text import read_text
 from pytest_lecturecheck.lecture.yaml_text import load_table
 
@@ -33,11 +34,13 @@ class QuartoOptions:
         values: the options ``eval``, ``error`` and ``enabled``, where they are set.
         kernel: the value of the key ``jupyter``, where the project sets it and the document does not.
         runs_in_project: the setting that executes documents in the project's folder, or an empty string.
+        profiles: files of the project's profiles that set how documents are executed, and that are not read.
     """
 
     values: Mapping[str, DocumentOption] = field(default_factory=dict)
     kernel: Any = None
     runs_in_project: str = ""
+    profiles: tuple[str, ...] = ()
 
     def why_disabled(self) -> str:
         """Explain why no chunk is executed, whatever its own options are; empty if chunks are."""
@@ -83,7 +86,17 @@ def read_quarto_options(front: Mapping[str, Any], *, path: Path, root: Path) -> 
             runs_in_project = f"{name} project.execute-dir"
     values.update(_options(front, "front matter"))
     kernel = None if "jupyter" in front else kernel
-    return QuartoOptions(values=values, kernel=kernel, runs_in_project=runs_in_project)
+    profiles = tuple(_profiles(_project_folder(path, root)))
+    return QuartoOptions(values=values, kernel=kernel, runs_in_project=runs_in_project, profiles=profiles)
+
+
+def _profiles(project: Path | None) -> Iterator[str]:
+    """Yield the files of profiles (``_quarto-draft.yml``) and of this copy that say how documents are executed."""
+    found = [] if project is None else [*project.glob("_quarto-*.y*ml"), *project.glob("_quarto.yml.local")]
+    for file in sorted(found):
+        table = _load(file) if file.is_file() else {}
+        if "jupyter" in table or "engine" in table or any(_options(table, file.name)):
+            yield file.name
 
 
 def _options(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, DocumentOption]]:
@@ -107,27 +120,33 @@ def _section(table: Mapping[str, Any], name: str, prefix: str) -> Iterator[tuple
             yield key, DocumentOption(value=execute[key], origin=f"{name} {prefix}execute.{key}")
 
 
-def _project_tables(path: Path, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _folders(path: Path, root: Path) -> list[Path]:
     folders = [path.parent, *path.parent.parents]
-    folders = folders[: folders.index(root) + 1] if root in folders else folders[:1]
-    depth = next((index for index, folder in enumerate(folders) if _first(folder, _PROJECT)), None)
-    if depth is None:
+    return folders[: folders.index(root) + 1] if root in folders else folders[:1]
+
+
+def _project_folder(path: Path, root: Path) -> Path | None:
+    return next((folder for folder in _folders(path, root) if _first(folder, _PROJECT)), None)
+
+
+def _project_tables(path: Path, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    folders, project = _folders(path, root), _project_folder(path, root)
+    if project is None:
         return
-    project = folders[depth]
     # Only folders below the project's own, or that one alone for documents in it.
-    below = list(reversed(folders[:depth])) or [project]
+    below = list(reversed(folders[: folders.index(project)])) or [project]
     for file in [_first(project, _PROJECT), *(_first(folder, _FOLDER) for folder in below)]:
         if file is not None:
             yield file.relative_to(project).as_posix(), _load(file)
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path | None:
-    return next((folder / name for name in names if (folder / name).is_file()), None)
+    return next((folder / name for name in names if is_present(folder / name)), None)
 
 
 def _load(file: Path) -> Mapping[str, Any]:
     try:
-        if not file.stat().st_size:
+        if file.is_file() and not file.stat().st_size:
             return {}
     except OSError as exc:
         msg = f"cannot be read: {exc.strerror or exc}"

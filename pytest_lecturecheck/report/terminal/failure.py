@@ -36,7 +36,6 @@ _CAUSING: Final = frozenset(
         FindingKind.INSTALL,
         FindingKind.NESTED_CELL,
         FindingKind.NOT_RUN,
-        FindingKind.NO_HEADER,
         FindingKind.KERNEL,
         FindingKind.BREAKPOINT,
         FindingKind.PROCESS,

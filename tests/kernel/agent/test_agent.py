@@ -5,7 +5,8 @@ import sys
 import pytest
 from support.benches import messages
 
-from pytest_lecturecheck.kernel.agent.core import installed_versions, replaced_modules
+from pytest_lecturecheck.kernel.agent import software_report
+from pytest_lecturecheck.kernel.agent.installed_packages import distributions_of, installed_versions, replaced_modules
 from pytest_lecturecheck.model.run import Outcome
 
 
@@ -83,10 +84,11 @@ def test_exit_handlers_of_the_lecture_run(bench, tmp_path):
 
 
 def test_what_ran_in_the_kernel(bench):
-    run = bench.run("import numpy\nimport psutil")
+    run = bench.run("import numpy\nimport psutil\nimport yaml")
     assert run.software.packages["numpy"]
     assert run.software.packages["psutil"]
     assert run.software.blas != ()
+    assert run.software.distributions["yaml"].lower() == "pyyaml"
     assert "json" not in run.software.packages
 
 
@@ -103,3 +105,75 @@ def test_an_install_line_that_replaces_an_imported_package_is_noticed(tmp_path, 
     (tmp_path / "other-1.0.dist-info").rename(tmp_path / "other-2.0.dist-info")
     assert replaced_modules(before) == ["seen_pkg 1.0 -> 2.0"]
     assert replaced_modules({}) == []
+
+
+def distribution(folder, name, version, *, top_level="", record=""):
+    path = folder / f"{name}-{version}.dist-info"
+    path.mkdir()
+    (path / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.title()}\nVersion: {version}\n\nName: no\n")
+    for file, text in (("top_level.txt", top_level), ("RECORD", record)):
+        if text:
+            (path / file).write_text(text)
+
+
+def test_modules_are_found_in_distributions_of_other_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "none-such")])
+    distribution(tmp_path, "pillow", "11.0", top_level="PIL\n")
+    distribution(tmp_path, "single", "2.0", record="one.py,sha256=x,1\none_more/__init__.py,,\n")
+    distribution(tmp_path, "native", "3.0", record="fast.cpython-311-x86_64-linux-gnu.so,sha256=x,1\n")
+    distribution(tmp_path, "first", "1.0", record="shared/a.py,,\n")
+    distribution(tmp_path, "second", "1.0", record="shared/b.py,,\n")
+    assert distributions_of(["PIL", "one", "fast", "shared", "absent"]) == {
+        "PIL": ("Pillow", "11.0"),
+        "one": ("Single", "2.0"),
+        "fast": ("Native", "3.0"),
+    }
+    assert distributions_of([]) == {}
+
+
+def test_what_to_install_agrees_with_importlib():
+    from importlib.metadata import packages_distributions, version  # noqa: PLC0415 - takes half a second
+
+    known = packages_distributions()
+    (name,) = set(known["yaml"])
+    assert distributions_of(["yaml"]) == {"yaml": (name, version(name))}
+
+
+class Built:
+    """A package with a build configuration."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def show_config(self, mode):
+        assert mode == "dicts"
+        return {"Build Dependencies": self.config}
+
+
+OPENBLAS = {"name": "scipy-openblas", "version": "0.3.27", "found": True}
+ACCELERATE = {"name": "accelerate", "version": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("numpy", "scipy", "lines"),
+    [
+        (
+            Built({"blas": OPENBLAS, "lapack": OPENBLAS}),
+            Built({"blas": OPENBLAS, "lapack": OPENBLAS}),
+            ["scipy-openblas 0.3.27 (numpy and scipy built with it), threads unknown"],
+        ),
+        (
+            Built({"blas": ACCELERATE, "lapack": {"name": "", "version": ""}}),
+            None,
+            ["accelerate (numpy built with it), threads unknown"],
+        ),
+        (Built({}), None, []),
+        (sys, None, []),
+    ],
+)
+def test_without_threadpoolctl_the_build_configuration_is_read(monkeypatch, numpy, scipy, lines):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    monkeypatch.setitem(sys.modules, "scipy", scipy)
+    found = software_report.describe_software(frozenset(sys.modules), {}, lambda _: {})
+    assert found["blas"] == lines

@@ -20,7 +20,13 @@ def test_what_the_agent_says_is_kept():
         "breakpoints": 1,
         "error_line": 4,
         "exit_asked": True,
-        "software": {"python": "CPython 3", "packages": {"numpy": "2"}, "variables": {}, "blas": ["openblas"]},
+        "software": {
+            "python": "CPython 3",
+            "packages": {"numpy": "2", "yaml": "6"},
+            "distributions": {"yaml": "PyYAML"},
+            "variables": {},
+            "blas": ["openblas"],
+        },
     }
     assert clean_payload(said) == {**said, "shell_lines": [("ls", 2)], "threads": [("Thread-1", 3)]}
 

@@ -182,8 +182,11 @@ def test_the_lectures_folder_and_another_one(bench, tmp_path):
     (tmp_path / "data.txt").write_text("here", encoding="utf-8")
     beside = bench.run("assert open('data.txt').read() == 'here'")
     assert beside.outcome is Outcome.COMPLETED
-    apart = bench.run("import os\nassert os.listdir() == []\nprint(os.getcwd())", run_in_temp=True)
+    code = "import os\nassert os.listdir() == []\nprint(os.getcwd())\nopen('left.txt', 'w').close()"
+    apart = bench.run(code, run_in_temp=True)
     assert apart.outcome is Outcome.COMPLETED, apart.cells[0].error
+    # The file goes with the folder.
+    assert messages(apart) == []
     assert not Path(apart.cells[0].output_extract.strip()).exists()
 
 
