@@ -33,7 +33,8 @@ def test_cells_that_share_an_id_are_measured_separately(session):
     cells = session.run("A03/twice.ipynb")["cells"]
     assert [(cell["number"], cell["index"], cell["line"]) for cell in cells] == [(1, 0, 7), (2, 1, 17), (3, 2, 27)]
     assert all(cell["readings"]["peak_footprint_bytes"]["value"] > 0 for cell in cells)
-    assert session.findings("A03/twice.ipynb") == ["cells share an id ('same'); measurements are matched by position"]
+    shared = [finding for finding in session.findings("A03/twice.ipynb") if " id " in finding]
+    assert shared == ["cells share an id ('same'); measurements are matched by position"]
 
 
 @pytest.mark.parametrize("name", ["A05/zero.ipynb", "A05/text_only.ipynb"])

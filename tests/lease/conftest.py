@@ -67,6 +67,12 @@ class Client:
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.fixture(autouse=True)
+def own_runtime_folder(monkeypatch, tmp_path_factory):
+    """Keep the ledger of this machine's sessions out of tests that choose no folder."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+
+
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "leases"

@@ -52,6 +52,7 @@ def test_software_is_short_plain_text():
     assert clean_payload({"software": {"packages": [1], "blas": {}}})["software"] == {
         "python": "",
         "packages": {},
+        "distributions": {},
         "variables": {},
         "blas": [],
     }

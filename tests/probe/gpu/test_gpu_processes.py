@@ -144,7 +144,11 @@ def test_ids_are_known_in_the_initial_namespace(proc, link, known):
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_a_real_process():
     environ = {**os.environ, RUN_TOKEN_VARIABLE: "real", RUN_LECTURE_VARIABLE: "é.md"}
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environ) as child:
+    code = "print(flush=True); input()"
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], env=environ, **streams) as child:
+        # Popen returns before the new program has its environment.
+        assert child.stdout.readline()
         processes = ProcProcesses()
         asked = [child.pid, os.getpid(), 2**22 + 1]
         assert processes.find_own(asked, kernel_pid=child.pid, token="real") == {child.pid}
