@@ -435,9 +435,9 @@ def test_notebooks_without_measurements_are_described():
 
 
 def test_packages_are_named_as_they_are_installed():
-    software = Software(python="3.12.1", packages={"PIL": "13.0.0", "numpy": "2.1.0"})
+    software = Software(python="3.12.1", packages={"PIL": "13.0.0", "numpy": "2.1.0"}, distributions={"PIL": "pillow"})
     text = render_readme([made(software=software)], platform="here", ended=None)
-    assert "; packages that the notebooks import: pillow 13.0.0, numpy 2.1.0.\n" in text
+    assert "; packages that the notebooks import: numpy 2.1.0, pillow 13.0.0.\n" in text
 
 
 def test_pasted_text_is_readable_markdown():
