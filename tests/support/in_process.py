@@ -18,12 +18,16 @@ import pytest
 
 import pytest_lecturecheck
 
+_LOADED_BY_SPHINX = frozenset({"pytest_lecturecheck.page.sphinx_directive"})
+"""Modules that only a build of a book loads; Sphinx is not installed for the tests."""
+
 
 @functools.cache
 def load_everything() -> None:
     """Load all that a session loads when it first needs it, the installed package whole."""
     for module in pkgutil.walk_packages(pytest_lecturecheck.__path__, f"{pytest_lecturecheck.__name__}."):
-        importlib.import_module(module.name)
+        if module.name not in _LOADED_BY_SPHINX:
+            importlib.import_module(module.name)
     importlib.import_module("ipykernel.kernelspec")
     # It brings importlib_metadata, which puts its finder in the place of Python's own.
     importlib.import_module("jupyter_cache.cache.main")
