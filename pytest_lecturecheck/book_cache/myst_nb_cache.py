@@ -126,12 +126,14 @@ class MystNbCache:
     def _opened(self) -> Iterator[Any]:
         from jupyter_cache import get_cache  # noqa: PLC0415 - optional, and slow to import
         from jupyter_cache.base import CachingError  # noqa: PLC0415 - as above
+        from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - comes with the library
 
         cache = get_cache(self.folder)
         try:
             yield cache
-        except (RuntimeError, CachingError) as exc:
-            msg = f"the book's cache {self.folder} cannot be used: {exc}"
+        except (RuntimeError, CachingError, SQLAlchemyError) as exc:
+            reason = str(exc).partition("\n")[0]
+            msg = f"the book's cache {self.folder} cannot be used: {reason}; remove the folder, or name another one"
             raise BookCacheError(msg) from exc
         finally:
             # The library creates the database with the first access, and never closes it.

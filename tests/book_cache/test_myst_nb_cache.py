@@ -137,6 +137,12 @@ def test_options_that_json_cannot_hold_are_named(tmp_path):
         MystNbCache(tmp_path).key(page, "python3")
 
 
+def test_a_broken_database_is_named(tmp_path):
+    (tmp_path / "global.db").write_bytes(b"no database" * 100)
+    with pytest.raises(BookCacheError, match=r"cannot be used: .*not a database; remove the folder, or name another"):
+        MystNbCache(tmp_path).find("0a")
+
+
 def test_a_broken_entry_is_named(tmp_path):
     key, _digest = put(tmp_path)
     (tmp_path / "executed" / key / "base.ipynb").write_text("{}", encoding="utf-8")
