@@ -15,7 +15,7 @@ class Table:
         title: heading.
         columns: titles of the columns.
         rows: the cells as text.
-        numbers: the same rows with full precision, for CSV; empty for the texts.
+        numbers: the same rows with full precision for CSV, the titles of their columns first; empty for the texts.
     """
 
     name: str

@@ -32,7 +32,7 @@ def files_of(document: Document) -> Mapping[str, str]:
     files = {MARKDOWN_FILE: render_markdown(document), HTML_FILE: render_html(document)}
     for section in document.sections:
         for table in section.tables:
-            files[f"{table.name}.csv"] = render_csv(table.columns if not table.numbers else (), table)
+            files[f"{table.name}.csv"] = render_csv(table)
         for picture in section.pictures:
             files[f"{picture.name}.svg"] = draw_svg(picture)
             files[f"{picture.name}-picture.csv"] = _picture_csv(picture)
@@ -42,10 +42,9 @@ def files_of(document: Document) -> Mapping[str, str]:
 # -- CSV --------------------------------------------------------------------------------------------------------------
 
 
-def render_csv(columns: Iterable[str], table: Table) -> str:
+def render_csv(table: Table) -> str:
     """Return a table as CSV, with full precision where it has numbers."""
-    rows: Iterable[Iterable[object]] = table.numbers or table.rows
-    return _csv([list(columns)] if columns else [], rows)
+    return _csv([], table.numbers or (table.columns, *table.rows))
 
 
 def _picture_csv(picture: Picture) -> str:

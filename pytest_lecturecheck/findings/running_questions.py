@@ -92,7 +92,8 @@ def _row(group: Group, alone: Spread | None) -> tuple[str, ...]:
 def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     """Return the share of compiling, what a warm compile cache saves, and the versions that were measured."""
     title = "5. What does the standard environment cost and save?"
-    found = [group for group in measured.groups.values() if group.cold and group.warm]
+    alone = [group for key, group in measured.groups.items() if key.kernel_count == 1]
+    found = [group for group in alone if group.cold and group.warm]
     if not found:
         why = "no lecture ran first with an empty compile cache and then again (--lecture-runs with variants)"
         return Section(title=title, answer=f"not answered: {why}"), []

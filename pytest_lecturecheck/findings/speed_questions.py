@@ -45,7 +45,10 @@ def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     found = [(base, other, ratio) for base, other in pairs if (ratio := _ratio(base, other)) is not None]
     if not found:
         return Section(title=title, answer="not answered: no lecture ran with both precisions (axis precision)"), []
-    rows, numbers, values = [], [], []
+    rows, values = [], []
+    numbers: list[tuple[object, ...]] = [
+        ("platform", "device", "lecture", "variant", "float64 / float32", "low", "high", "rounds")
+    ]
     for base, other, ratio in found:
         key = base.conditions.without("precision")
         rows.append(
@@ -130,8 +133,9 @@ def break_even_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         curves.setdefault(key, []).append(Compared(size=size_of(base.conditions) or 1.0, ratio=ratio.spread))
     results = {key: find_break_even(points) for key, points in curves.items()}
     rows = tuple((key.lecture, key.text, break_even_text(item), _range(curves[key])) for key, item in results.items())
-    numbers = tuple(
-        (key.lecture, key.text, item.kind.value, item.size, item.low, item.high) for key, item in results.items()
+    numbers: tuple[tuple[object, ...], ...] = (
+        ("lecture", "variant", "kind", "size", "low", "high"),
+        *((key.lecture, key.text, item.kind.value, item.size, item.low, item.high) for key, item in results.items()),
     )
     counts = {kind: sum(item.kind is kind for item in results.values()) for kind in BreakEvenKind}
     parts = [f"{kind.value} {count}" for kind, count in counts.items() if count]
