@@ -173,6 +173,36 @@ class AllocatorUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """
+    What the compiler planned for one program, from XLA's statistics of the compiled program.
+
+    Attributes:
+        program: the program's name ("jit_loglikelihood").
+        platform: platform that it was compiled for ("cpu", "gpu").
+        argument_bytes: memory of its arguments.
+        output_bytes: memory of its results.
+        alias_bytes: of :attr:`output_bytes`, what takes the memory of arguments.
+        temporary_bytes: memory that it needs only while it runs.
+        code_bytes: its machine code.
+    """
+
+    program: str
+    platform: str = ""
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    alias_bytes: int = 0
+    temporary_bytes: int = 0
+    code_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Return what all of it takes together."""
+        results = max(0, self.output_bytes - self.alias_bytes)
+        return self.argument_bytes + results + self.temporary_bytes + self.code_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileTimes:
     """
     What JAX's compiler took in one cell, from ``jax.monitoring``.
@@ -187,6 +217,7 @@ class CompileTimes:
         cache_misses: programs written to the persistent cache.
         unfinished_seconds: of :attr:`seconds`, the time since the beginning of a span that had not ended when the
             kernel was last looked at (it died or was out of time while it compiled).
+        plan: the program compiled in this cell for which most memory is planned, or ``None`` where it is not known.
     """
 
     seconds: float
@@ -197,3 +228,4 @@ class CompileTimes:
     cache_hits: int = 0
     cache_misses: int = 0
     unfinished_seconds: float = 0.0
+    plan: MemoryPlan | None = None

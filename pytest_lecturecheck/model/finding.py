@@ -38,6 +38,8 @@ class FindingKind(StrEnum):
     """The notebook was written with another version of Python than it was run with."""
     BOOK_CACHE = "book cache"
     """Why a lecture stays out of the book's cache, or why an entry there was not taken."""
+    PLAN = "plan"
+    """A compiled program asks for more memory than there is."""
     PROFILE = "profile"
     """A trace that was asked for and is not there, or not whole."""
 

@@ -48,6 +48,8 @@ _WRITE_SECONDS = 0.05
 _FAILURES = 3
 """Number of failures after which a library is not asked again."""
 _DEVICES = 64
+_PROGRAMS_AT_ONCE = 500
+"""With more programs their plans are read at the end of a cell only: each look lists all of them."""
 _ERROR_CHARS = 300
 
 
@@ -66,6 +68,7 @@ class CompileLog:
         self.sums = dict.fromkeys(COMPILE_KINDS.values(), 0.0)
         self.counts = {"count": 0, "cache_hits": 0, "cache_misses": 0}
         self.open: dict[int, tuple[int, float, float]] = {}
+        self.plan: dict[str, Any] = {}
 
     def begin(self, now: float) -> bool:
         """Record the begin of a span on this thread; return True if it is an outermost one."""
@@ -108,6 +111,8 @@ class CompileLog:
         if self.open:
             _, since, before = min(list(self.open.values()), key=lambda state: state[1])
             totals["open_since"], totals["seconds_before"] = since, max(0.0, before)
+        if self.plan:
+            totals["plan"] = self.plan
         return totals
 
 
@@ -171,6 +176,8 @@ class DeviceAgent:
         self.asked_at = self.written_at = 0.0
         self.failures: dict[str, int] = {}
         self.errors: dict[str, str] = {}
+        self.programs: set[Any] = set()
+        """Programs whose plan was read, by their fingerprint or identity."""
 
     # -- compiler -----------------------------------------------------------------------------------------------------
 
@@ -217,7 +224,22 @@ class DeviceAgent:
     def on_duration(self, event: str, duration: float = 0.0, *_: Any, **__: Any) -> None:
         """Handle the end of a span."""
         if (kind := COMPILE_KINDS.get(event)) is not None:
+            if kind == "backend_seconds" and len(self.programs) <= _PROGRAMS_AT_ONCE:
+                # Before the program runs: it may be the last one.
+                self._look_at_programs()
             self._note(lambda now: self.log.end(kind, max(0.0, float(duration)), now))
+
+    def _look_at_programs(self) -> None:
+        """Keep the plan of the program for which most memory is planned, of those compiled since the last look."""
+        if os.getpid() != self.pid:
+            return
+        with self.lock:
+            try:
+                found = largest_plan(self.programs)
+            except Exception:  # noqa: BLE001 - an unknown version of a library must not disturb the lecture
+                return
+            if found and found["total_bytes"] > self.log.plan.get("total_bytes", -1):
+                self.log.plan = found
 
     def on_event(self, event: str, *_: Any, **__: Any) -> None:
         """Handle a hit or miss of the persistent compilation cache."""
@@ -273,6 +295,8 @@ class DeviceAgent:
             if self.allocators:
                 payload["allocators"] = self.allocators
             if self.monitoring is not None:
+                if self.log.counts["count"]:
+                    self._look_at_programs()
                 payload["compile"] = {"error": self.listen_error} if self.listen_error else self.log.totals()
             if self.errors:
                 payload["allocator_errors"], self.errors = self.errors, {}
@@ -297,6 +321,38 @@ class DeviceAgent:
 
 def _error_text(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {exc}"[:_ERROR_CHARS]
+
+
+def largest_plan(seen: set[Any]) -> dict[str, Any] | None:
+    """
+    Return XLA's plan of the compiled program that needs most memory, of those that are not in ``seen``; add them to it.
+
+    JAX ``LoadedExecutable.get_compiled_memory_stats``; see ``jax.stages.Compiled.memory_analysis``.
+    """
+    backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
+    best, most = None, -1
+    for client in list(backends.values()) if isinstance(backends, dict) else []:
+        for program in client.live_executables():
+            key = getattr(program, "fingerprint", None) or id(program)
+            if key in seen:
+                continue
+            seen.add(key)
+            stats = program.get_compiled_memory_stats()
+            sizes = {
+                "argument_bytes": stats.argument_size_in_bytes,
+                "output_bytes": stats.output_size_in_bytes,
+                "alias_bytes": stats.alias_size_in_bytes,
+                "temporary_bytes": stats.temp_size_in_bytes,
+                "code_bytes": stats.generated_code_size_in_bytes,
+            }
+            total = sum(sizes.values()) - 2 * sizes["alias_bytes"]
+            if total > most:
+                best, most = (program, client.platform, sizes), total
+    if best is None:
+        return None
+    program, platform, sizes = best
+    modules = program.hlo_modules()
+    return {"program": str(modules[0].name) if modules else "", "platform": platform, "total_bytes": most, **sizes}
 
 
 def ask_jax() -> list[dict[str, Any]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, MemoryPlan
 
 LIBRARIES: Final = ("JAX", "PyTorch", "CuPy")
 _DEVICES: Final = 64
 _NAME_CHARS: Final = 60
+_PLAN_SIZES: Final = ("argument_bytes", "output_bytes", "alias_bytes", "temporary_bytes", "code_bytes")
 _ERROR_CHARS: Final = 300
 _MOST_BYTES: Final = 2**60
 _MOST_SECONDS: Final = 1e9
@@ -58,6 +59,21 @@ def clean_compilation(payload: object) -> CompileTimes | str | None:
         count=_size(payload.get("count")) or 0,
         cache_hits=_size(payload.get("cache_hits")) or 0,
         cache_misses=_size(payload.get("cache_misses")) or 0,
+        plan=_plan(payload.get("plan")),
+    )
+
+
+def _plan(payload: object) -> MemoryPlan | None:
+    """Return what the compiler planned for a program, or ``None`` where a part of it is no size."""
+    if not isinstance(payload, dict):
+        return None
+    sizes = {name: _size(payload.get(name)) for name in _PLAN_SIZES}
+    if any(size is None for size in sizes.values()):
+        return None
+    return MemoryPlan(
+        program=clean_text(payload.get("program"), _NAME_CHARS) or "a program",
+        platform=clean_text(payload.get("platform"), _NAME_CHARS),
+        **{name: size or 0 for name, size in sizes.items()},
     )
 
 

@@ -11,6 +11,7 @@ from pytest_lecturecheck.kernel.run.cell_history import CellHistory
 from pytest_lecturecheck.kernel.run.device_log import DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import with_cap
 from pytest_lecturecheck.kernel.run.observations import allowed_error_findings
+from pytest_lecturecheck.kernel.run.plan_findings import plan_findings
 from pytest_lecturecheck.kernel.run.ports import RunPlan
 from pytest_lecturecheck.kernel.run.scheduler_step import JobStep, scheduler_findings
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
@@ -130,6 +131,7 @@ class RunRecordBuilder:
         )
         run = self.job_step.added_to(run)
         late = [*self.history.findings(run), *scheduler_findings(run), *allowed_error_findings(cells)]
+        late += plan_findings(cells, plan.machine, self._devices)
         late += device_log.findings if device_log is not None else []
         return replace(run, findings=(*self.findings, *late))
 
