@@ -230,7 +230,19 @@ def test_factors_that_are_none(capsys, factor):
     assert f"argument --fail-over: {factor!r} is not a factor of at least 1, such as 1.2" in capsys.readouterr().err
 
 
-COMMANDS = ["report", "compare", "show", "readme", "record", "record-from", "validate", "budgets", "platform", "slurm"]
+COMMANDS = [
+    "report",
+    "compare",
+    "show",
+    "readme",
+    "record",
+    "record-from",
+    "validate",
+    "budgets",
+    "explain",
+    "platform",
+    "slurm",
+]
 
 
 def help_of(capsys, command):

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.reported_value import NAME
 from pytest_lecturecheck.model.run import Run
-from pytest_lecturecheck.report import json_report
+from pytest_lecturecheck.report import explanation, json_report
 from pytest_lecturecheck.store.budget_file.budget_reader import SCHEMA as BUDGET_SCHEMA
 from pytest_lecturecheck.store.budget_file.budget_values import (
     ENTRY,
@@ -216,7 +217,35 @@ def _metric(metric):
     return {"anyOf": [quantity, _table(metric_table(metric), special)]}
 
 
-SCHEMAS = dict([report_schema(), history_schema(), budgets_schema()])
+def explain_schema():
+    nothing = {"type": "null"}
+    texts = {"type": "array", "items": TEXT}
+    limit = {"metric": {"enum": [item.value for item in Metric]}, "measured": NUMBER, "limit": NUMBER}
+    failure = {
+        **dict.fromkeys(("lecture", "variant", "platform", "headline"), TEXT),
+        "verdict": {"enum": [item.value for item in VerdictKind]},
+        "cause": {"anyOf": [{"enum": [item.value for item in CauseKind]}, nothing]},
+        **{key: {"anyOf": [{"type": "integer"}, nothing]} for key in ("cell", "line")},
+        "evidence": texts,
+        "advice": texts,
+        "limits": {"type": "array", "items": _whole(limit)},
+        "next": {"type": "array", "items": _whole({"command": TEXT, "why": TEXT})},
+    }
+    body = {
+        "schema": {"const": explanation.SCHEMA},
+        "session": TEXT,
+        "platform": TEXT,
+        "runs": {"type": "integer"},
+        "failures": {"type": "array", "items": _whole(failure)},
+    }
+    return _document("explain.schema.json", "The output of lecturecheck explain --json", _whole(body), {})
+
+
+def _whole(properties):
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+SCHEMAS = dict([report_schema(), history_schema(), budgets_schema(), explain_schema()])
 
 
 def text_of(schema):
