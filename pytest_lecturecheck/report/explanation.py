@@ -116,7 +116,8 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
         )
     if entry.is_over:
         yield NextCommand(command=f"lecturecheck show {name}", why="since when it grew, and what changed underneath")
-    if Metric.COMPILE in entry.exceeded or Metric.WALL in entry.exceeded:
+    has_jax = entry.run.measured(Metric.COMPILE) is not None
+    if has_jax and not entry.exceeded.keys().isdisjoint((Metric.COMPILE, Metric.WALL)):
         yield NextCommand(
             command=f"pytest --lecture-budget --lecture-profile=over {path}", why="where the time of JAX goes"
         )
