@@ -185,6 +185,14 @@ OPTIONS: Final = (
         in_lecture=True,
     ),
     Option(
+        name="enforce-declared",
+        group="limits",
+        help="run under the memory and time that a README declares, instead of comparing with them afterwards only",
+        reader="config.option_values.read_flag",
+        field="run.enforce_declared",
+        in_lecture=True,
+    ),
+    Option(
         name="budget-dir",
         group="limits",
         help="folder of the budget files, relative to rootdir",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.budget.limits import Tolerance
+from pytest_lecturecheck.config.declared_limits import with_declared_limits
 from pytest_lecturecheck.config.environment import EnvironmentRules, JaxMemory
 from pytest_lecturecheck.config.option_reading import (
     LECTURE_OPTIONS,
@@ -153,7 +154,7 @@ class SessionSettings:
             book: the layer of the book that the lecture belongs to, or ``None``.
         """
         stated = self.stated_for(own)
-        return (stated if book is None else stated.over(book)).over(DEFAULTS)
+        return with_declared_limits((stated if book is None else stated.over(book)).over(DEFAULTS))
 
 
 def resolve(
