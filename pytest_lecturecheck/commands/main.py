@@ -16,6 +16,7 @@ from pytest_lecturecheck.commands import (
     env,
     explain,
     findings,
+    fit,
     plan,
     readme,
     record,
@@ -49,6 +50,7 @@ _MODULES: Final = {
     "env": env,
     "audit": audit,
     "run": run,
+    "fit": fit,
 }
 """Commands with a module of their own."""
 _PLATFORM: Final = """\

@@ -1,0 +1,20 @@
+"""``lecturecheck fit``: arguments that cannot be used."""
+
+import pytest
+
+from pytest_lecturecheck.commands.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.ipynb"], "nowhere.ipynb: there is no such file"),
+        (["--runs", "0", "a.md"], "--runs 0: expected at least 1"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").write_text("text", encoding="utf-8")
+
+    assert main(["fit", *arguments]) == 2
+    assert said in capsys.readouterr().err
