@@ -133,6 +133,8 @@ def _by_share(evidence: Evidence, share: float) -> tuple[CauseKind, str]:
         return CauseKind.TIMED_OUT_STARVED, f"it was probably starved of CPU, {load}"
     if share <= _WAITING_FRACTION:
         return CauseKind.TIMED_OUT_WAITING, "it was waiting"
+    if evidence.timeout.wants_cpu is False:
+        return CauseKind.TIMED_OUT_WAITING, "it was waiting, while other threads of the lecture computed"
     return CauseKind.TIMED_OUT, "it was computing for part of the time"
 
 
@@ -143,6 +145,9 @@ def _starving_load(evidence: Evidence, share: float) -> str:
     A process that computes on a machine with more takers than cores gets cores / takers of the time; what got much less
     than that did not ask for more.
     """
+    if evidence.timeout.wants_cpu is False:
+        # A busy thread of the lecture's own has used the CPU, and the cell asked for none.
+        return ""
     load, cores = evidence.conditions.load_average, evidence.host.core_count
     if load is None or not cores or not load > _BUSY_LOAD_FRACTION * cores:
         return ""

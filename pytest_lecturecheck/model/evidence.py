@@ -141,6 +141,8 @@ class TimeoutFacts:
         stack: Python frames of the kernel's main thread at that moment, innermost first, down to the cell
             ("jax/_src/compiler.py:362 in backend_compile", "code cell 3, line 41"); paths are those within a package.
         children: processes that the cell had started and that were still running ("pid 812: sleep 600"), newest first.
+        wants_cpu: whether the kernel's main thread, or a child process, ran or waited for a core at that moment, or
+            ``None`` where it was not looked at. Other threads of the kernel do not count.
     """
 
     limit_seconds: float | None = None
@@ -148,6 +150,7 @@ class TimeoutFacts:
     stopped_by_interrupt: bool | None = None
     stack: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    wants_cpu: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

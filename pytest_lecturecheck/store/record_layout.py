@@ -76,6 +76,7 @@ _EVIDENCE: Final = {
     "is_program": "is_program",
     "no_answer": "exit.no_answer",
     "lost_supervisor": "exit.lost_supervisor",
+    "wants_cpu": "timeout.wants_cpu",
 }
 
 _RUN: Final = {

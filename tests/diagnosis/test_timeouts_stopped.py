@@ -39,7 +39,16 @@ NOT_STOPPED = "; the kernel did not stop when interrupted and was killed"
             CauseKind.TIMED_OUT_STARVED,
             "it was probably starved of CPU, load average 8.0 on 1 core (CPU 7 % of the time)",
         ),
-        ({"cpu_seconds": 1.5}, CauseKind.TIMED_OUT_COMPUTING, "it was computing (CPU 75 % of the time)"),
+        (
+            {"wants_cpu": False},
+            CauseKind.TIMED_OUT_WAITING,
+            "it was waiting, while other threads of the lecture computed (CPU 25 % of the time)",
+        ),
+        (
+            {"wants_cpu": True, "cpu_seconds": 1.5},
+            CauseKind.TIMED_OUT_COMPUTING,
+            "it was computing (CPU 75 % of the time)",
+        ),
         ({"cpu_seconds": 0.1}, CauseKind.TIMED_OUT_WAITING, "it was waiting (CPU 5 % of the time)"),
         (
             {"load_average": 2.5},

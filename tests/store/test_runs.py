@@ -192,6 +192,7 @@ LATER = {
     "watchdog_stop",
     "no_answer",
     "lost_supervisor",
+    "wants_cpu",
 }
 
 

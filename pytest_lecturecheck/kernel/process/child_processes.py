@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from contextlib import suppress
@@ -10,6 +11,9 @@ from typing import Final
 import psutil
 
 _MOST: Final = 3
+_LOOK_SECONDS: Final = 0.02
+_RUNNING_FRACTION: Final = 0.2
+"""A thread that computes in Python beside others waits for the interpreter's lock part of the time."""
 _COMMAND_CHARS: Final = 200
 _CLOCK_SECONDS: Final = 0.02 if sys.platform == "linux" else 0.1
 """Start times of processes are as exact as the system's clock ticks."""
@@ -25,6 +29,35 @@ def process_clock() -> float:
         return float(psutil.boot_time()) + time.clock_gettime(time.CLOCK_BOOTTIME)
     else:  # noqa: RET505 - type checkers treat code after it as unreachable
         return time.time()
+
+
+async def wants_cpu(kernel_pid: int) -> bool | None:
+    """
+    Return True if a kernel's main thread or one of its child processes runs, or waits for a core; takes 0.2 s.
+
+    Of a process with several threads the system reports the state of the first one, which in a kernel runs the cells.
+
+    Returns:
+        ``None`` where the state of a process cannot be read or says nothing (Windows).
+    """
+    if sys.platform == "win32":
+        return None
+    running, looks = 0, 10
+    for _ in range(looks):
+        try:
+            process = psutil.Process(kernel_pid)
+            found = [process, *process.children(recursive=True)]
+        except psutil.Error:
+            return None
+        running += any(_is_running(one) for one in found)
+        await asyncio.sleep(_LOOK_SECONDS)
+    return running >= _RUNNING_FRACTION * looks
+
+
+def _is_running(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.status() in {psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP}
+    return False
 
 
 def describe_children(kernel_pid: int, since: float) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Final
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import Reply, Request
 from pytest_lecturecheck.kernel.messages.stack import parse_crash
-from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock
+from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock, wants_cpu
 from pytest_lecturecheck.kernel.process.teardown import interrupt
 from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import CellEvidence, EvidenceBuilder
@@ -160,13 +160,17 @@ class CellRunner:
         cell_devices = devices.interpret_crash(crash_record, session.request_count)
         stack = await session.stack(CellFiles(cell, self._cells))
         children = self._children()
+        is_here = session.kernel.location.is_here
+        wants = await wants_cpu(session.kernel.pid) if is_here else None
         # A cell that does not stop in time is killed with the teardown.
         await interrupt(session.kernel)
         has_stopped = await session.client.wait_cell(request, _INTERRUPT_GRACE_SECONDS)
         evidence = replace(
             self._evidence(cell, measured, cell_devices),
             line=cell.file_line(stack.cell_line),
-            timeout=replace(limit, stopped_by_interrupt=has_stopped, stack=stack.frames, children=children),
+            timeout=replace(
+                limit, stopped_by_interrupt=has_stopped, stack=stack.frames, children=children, wants_cpu=wants
+            ),
         )
         if has_stopped:
             cell_devices = devices.note_cell(cell.number, request.reply.payload)
