@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck.commands.arguments import add_root, width
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.findings.measured import Measured
 
 HELP: Final = "answer seven questions about devices, precision, concurrency and cost from kept sessions"
 DESCRIPTION: Final = """\
@@ -18,6 +21,7 @@ their .lecturecheck folders, or name their JSON reports.
   lecturecheck findings                           the kept sessions of this folder, into build/findings
   lecturecheck findings gpu/.lecturecheck cpu.json -o out   sessions of two machines
   lecturecheck findings --values                  the values that [priors] can be compared with
+  lecturecheck findings --timeouts t.patch        timeouts from the recorded times, as a patch, and nothing else
 
 It writes findings.md, findings.html, and a CSV file for each table and picture. Prices come from [machines] in the
 settings, and what was expected from [priors]. To make the runs: pytest --lecture-runs 6 --lecture-axes
@@ -38,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--values", action="store_true", help="print the values by name, and write nothing")
     parser.add_argument(
+        "--timeouts",
+        type=Path,
+        metavar="FILE",
+        help="write a patch for git apply with timeouts from the recorded times: front matter, _config.yml, workflows",
+    )
+    parser.add_argument(
         "--builds-per-year", type=int, default=365, metavar="N", help="cadence of the builds (default: 365)"
     )
     add_root(parser)
@@ -57,6 +67,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     from pytest_lecturecheck.config.option_reading import read_settings_file  # noqa: PLC0415 - as above
     from pytest_lecturecheck.errors import LectureCheckError  # noqa: PLC0415 - as above
     from pytest_lecturecheck.findings.answering import Assumptions, answer_questions  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.findings.measured import measure  # noqa: PLC0415 - as above
     from pytest_lecturecheck.findings.media import files_of  # noqa: PLC0415 - as above
     from pytest_lecturecheck.report.text import wrap  # noqa: PLC0415 - as above
     from pytest_lecturecheck.store.atomic import write_text_atomically  # noqa: PLC0415 - as above
@@ -74,6 +85,8 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
             sessions += found
         else:
             sessions.append(read_session(path))
+    if options.timeouts is not None:
+        return 0, _write_timeouts(options.timeouts, measure(sessions), root_of(options))
     _, settings = read_settings_file(root_of(options))
     assumptions = Assumptions(
         machines=settings.get("machines", ()),
@@ -94,3 +107,17 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     for section in document.questions:
         lines += [section.title, *wrap(section.answer, width(), first="  ", rest="  ")]
     return 0, [*lines, "", f"written to {options.output}"]
+
+
+def _write_timeouts(target: Path, measured: Measured, root: Path) -> list[str]:
+    from pytest_lecturecheck.commands.timeout_patch import timeout_patch  # noqa: PLC0415 - only for a patch
+    from pytest_lecturecheck.errors import LectureCheckError  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.store.atomic import write_text_atomically  # noqa: PLC0415 - as above
+
+    patch, notes = timeout_patch(measured, root.resolve())
+    try:
+        write_text_atomically(target, patch)
+    except OSError as exc:
+        msg = f"{target}: cannot be written: {exc}"
+        raise LectureCheckError(msg) from exc
+    return [*notes, f"written to {target}; look at it, and then: git apply {target}" if patch else "nothing to change"]

@@ -1,8 +1,12 @@
 """``lecturecheck findings`` over kept sessions and reports of several machines."""
 
+import subprocess
+
 import pytest
+from support.git_repository import write
 from support.kept_documents import call, document, keep
 from support.made_matrix import CPU, cpu_session, gpu_session
+from support.made_sessions import kept, session_of
 
 SETTINGS = f"""
 [machines.small]
@@ -50,3 +54,24 @@ def test_a_folder_without_sessions_is_explained(capsys):
     status, _, err = call(capsys, "findings", ".")
     assert status == 2
     assert err == ("lecturecheck: .: holds no kept sessions; expected a folder .lecturecheck, or a JSON report\n")
+
+
+def test_timeouts_are_a_patch_that_git_applies(book, capsys):
+    files = {
+        "a.md": "---\nkernelspec: {name: python3}\n---\n",
+        "_config.yml": "execute:\n  timeout: 9000\n",
+        ".github/workflows/ci.yml": (
+            "on: push\njobs:\n  build:\n    runs-on: ubuntu-latest\n    steps:\n      - run: jb build .\n"
+        ),
+    }
+    write(book, files)
+    subprocess.run(["git", "init", "-q"], cwd=book, check=True)
+    runs = [kept("a.md", 100, 400.0), *(kept(f"{number}.ipynb", 100, 5.0) for number in range(19))]
+    keep(book, session_of(*runs))
+    status, out, _ = call(capsys, "findings", "--timeouts", "t.patch")
+    assert status == 0
+    assert out.startswith("cells: 60 s for all, from 20 lectures; jobs: ")
+    subprocess.run(["git", "apply", "t.patch"], cwd=book, check=True)
+    assert "lecturecheck:\n  timeout: 1200\n" in (book / "a.md").read_text(encoding="utf-8")
+    assert (book / "_config.yml").read_text(encoding="utf-8") == "execute:\n  timeout: 60\n"
+    assert "    timeout-minutes: " in (book / ".github/workflows/ci.yml").read_text(encoding="utf-8")

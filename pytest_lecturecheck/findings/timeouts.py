@@ -1,0 +1,73 @@
+"""Propose timeouts from recorded times: the repository's default, single lectures, and the job that runs all. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_lecturecheck.findings.measured import Measured
+from pytest_lecturecheck.model.metric import Metric
+
+_FACTOR: Final = 3.0
+"""A cell that takes three times its longest time so far is stuck, or has changed."""
+_LEAST_SECONDS: Final = 60
+_USUAL_FRACTION: Final = 0.9
+_JOB_FACTOR: Final = 1.5
+_JOB_EXTRA_SECONDS: Final = 600.0
+_JOB_STEP_MINUTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedTimeouts:
+    """
+    Timeouts that recorded times suggest.
+
+    Attributes:
+        default_seconds: limit of one cell for the whole repository.
+        own_seconds: limit of one cell for lectures that need more, by name.
+        job_minutes: limit of a job that runs all lectures one after another.
+        lecture_count: number of lectures that were measured.
+    """
+
+    default_seconds: int
+    own_seconds: Mapping[str, int] = field(default_factory=dict)
+    job_minutes: int = 0
+    lecture_count: int = 0
+
+
+def propose_timeouts(measured: Measured) -> ProposedTimeouts | None:
+    """
+    Return timeouts for the lectures that ran to their end, or ``None`` where none did.
+
+    The default covers nine of ten lectures with a factor of three; the others get a limit of their own.
+    """
+    longest: dict[str, float] = {}
+    walls: dict[str, float] = {}
+    for key, group in measured.groups.items():
+        for sample in group.complete:
+            runs = sample.run.members or (sample.run,)
+            cells = [found.value for run in runs for cell in run.cells if (found := cell.measured(Metric.WALL))]
+            longest[key.lecture] = max([longest.get(key.lecture, 0.0), *cells])
+            if key.kernel_count == 1:
+                walls[key.lecture] = max(walls.get(key.lecture, 0.0), sample.value(Metric.WALL) or 0.0)
+    if not longest:
+        return None
+    ordered = sorted(longest.values())
+    usual = ordered[max(0, math.ceil(_USUAL_FRACTION * len(ordered)) - 1)]
+    default = rounded_seconds(_FACTOR * usual)
+    own = {name: rounded_seconds(_FACTOR * seconds) for name, seconds in sorted(longest.items())}
+    minutes = (_JOB_FACTOR * sum(walls.values()) + _JOB_EXTRA_SECONDS) / 60
+    return ProposedTimeouts(
+        default_seconds=default,
+        own_seconds={name: seconds for name, seconds in own.items() if seconds > default},
+        job_minutes=_JOB_STEP_MINUTES * math.ceil(minutes / _JOB_STEP_MINUTES),
+        lecture_count=len(longest),
+    )
+
+
+def rounded_seconds(seconds: float) -> int:
+    """Round up to whole minutes, from ten minutes on to five, from an hour on to ten; at least one minute."""
+    step = 60 if seconds <= 600 else 300 if seconds <= 3600 else 600  # noqa: PLR2004 - as the docstring says
+    return max(_LEAST_SECONDS, step * math.ceil(seconds / step))
