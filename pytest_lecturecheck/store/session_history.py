@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import heapq
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.store.atomic import write_text_atomically
@@ -37,12 +40,14 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _LAST: Final = re.compile(r"last(?:~([0-9]{1,6}))?")
 _MOST_SAMPLES: Final = 2000
 _LEAST_SAMPLES: Final = 100
+_MOST_CELLS: Final = 500
+"""Cells of one lecture that are kept with everything that was measured."""
 _ALL_SAMPLES: Final = 8000
 """Total number of timeline samples of a session; with more lectures each has fewer, to keep files small."""
 
 
 def with_short_timelines(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs of a session with timelines that are short enough to keep."""
+    """Return the runs of a session with timelines, and cells, that are short enough to keep."""
     most = min(_MOST_SAMPLES, max(_LEAST_SAMPLES, _ALL_SAMPLES // max(1, len(runs))))
     return [_with_short_timeline(run, most) for run in runs]
 
@@ -54,7 +59,27 @@ def _with_short_timeline(run: Run, most: int) -> Run:
     )
     members = tuple(_with_short_timeline(member, most // len(run.members)) for member in run.members)
     timeline = tuple(thin(run.timeline, most, lambda item: item.level_bytes))
-    return replace(run, timeline=timeline, devices=devices, members=members)
+    return replace(run, cells=_without_light_cells(run.cells), timeline=timeline, devices=devices, members=members)
+
+
+def _without_light_cells(cells: tuple[CellRun, ...]) -> tuple[CellRun, ...]:
+    """
+    Drop what was measured of the lightest cells of a lecture with very many, each of which takes a kilobyte.
+
+    The cells with the highest peaks, the longest ones, and those that did not end well stay as they are; of the others
+    the line, the status and the times.
+    """
+    if len(cells) <= _MOST_CELLS:
+        return cells
+    usual = {CellStatus.OK, CellStatus.NOT_RUN}
+    whole = {cell.number for cell in cells if cell.status not in usual or cell.reported_values}
+    for metric in (Metric.PEAK_FOOTPRINT, Metric.WALL):
+        found = [(reading.value, cell.number) for cell in cells if (reading := cell.measured(metric)) is not None]
+        whole |= {number for _, number in heapq.nlargest(_MOST_CELLS // 2, found)}
+    return tuple(
+        cell if cell.number in whole else replace(cell, readings={}, output_extract="", allocators=(), compilation=None)
+        for cell in cells
+    )
 
 
 def new_session_name(now: dt.datetime) -> str:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.device import Device, DeviceSample, DeviceUse
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome, Run
@@ -253,6 +254,21 @@ def test_timelines_of_many_lectures_are_short_and_keep_peaks():
     whole = day_long("a.md").timeline
     assert runs[0].timeline[0] == whole[0]
     assert runs[0].timeline[-1] == whole[-1]
+
+
+def test_the_lightest_of_very_many_cells_are_kept_without_measurements():
+    def cell(number):
+        readings = {
+            metric: Measurement(metric=metric, value=float(value), method=Method.EXACT)
+            for metric, value in ((Metric.PEAK_FOOTPRINT, 10**7 + number), (Metric.WALL, 5001 - number))
+        }
+        status = CellStatus.FAILED if number == 2500 else CellStatus.OK
+        return CellRun(number=number, index=number, line=number, status=status, readings=readings, output_extract="x")
+
+    (run,) = with_short_timelines([replace(RUN, cells=tuple(map(cell, range(1, 5001))))])
+    assert [item.number for item in run.cells] == list(range(1, 5001))
+    assert [item.number for item in run.cells if item.readings] == [*range(1, 251), 2500, *range(4751, 5001)]
+    assert len(json.dumps(run_to_dict(run), separators=(",", ":"))) < 10**6
 
 
 HOME, PREFIX, ROOT = (PurePosixPath(path) for path in ("/home/ann", "/home/ann/env", "/home/ann/book"))
