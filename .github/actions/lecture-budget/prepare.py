@@ -41,6 +41,9 @@ def main() -> None:
 def book_cache() -> str:
     """Return the book's cache if it is to be restored here; what another action has restored must not be replaced."""
     book = given("BOOK_CACHE")
+    if book == "auto":
+        # Only the session reads the book's configuration.
+        return ""
     if book and Path(book).exists():
         sys.stdout.write(f"the book's cache {plain(book)!r} is there already, so it is not restored here\n")
         return ""
