@@ -7,8 +7,12 @@ Elsewhere, and where no supervisor can be had, it is a child of this process.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -30,6 +34,7 @@ from pytest_lecturecheck.kernel.launchers.supervised import (
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
+_IPYTHON_VARIABLE: Final = "IPYTHONDIR"
 _SERVERS: Final = KernelServers()
 
 
@@ -141,7 +146,27 @@ def kernel_environment_of(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a kernel here: that of this process, with these variables of its own."""
     # pytest's own variables change how ipykernel treats its output.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return {**env, **variables}
+    env.update(variables)
+    if not _has_ipython_folder(env):
+        env[_IPYTHON_VARIABLE] = _own_ipython_folder()
+    return env
+
+
+def _has_ipython_folder(env: Mapping[str, str]) -> bool:
+    """Return False if IPython would make temporary folders in each kernel, and leave them: HOME cannot be written."""
+    home = env.get("HOME")
+    if home is None or env.get(_IPYTHON_VARIABLE):
+        return True
+    folder = Path(home, ".ipython")
+    return os.access(folder if folder.is_dir() else home, os.W_OK)
+
+
+@functools.cache
+def _own_ipython_folder() -> str:
+    """Create one folder for all kernels, which share a server only if their environment is the same."""
+    folder = tempfile.mkdtemp(prefix="lc-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def expect_kernels(variables: Mapping[str, str]) -> None:

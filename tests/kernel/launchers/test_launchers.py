@@ -20,7 +20,7 @@ from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers import node_entry, srun_parent_watch
 from pytest_lecturecheck.kernel.launchers.launcher_choice import merge_launchers, open_launcher
-from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, LocalLaunch
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, LocalLaunch, kernel_environment_of
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, ProcessEnd
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Slurm's programs are for POSIX systems")
@@ -183,3 +183,15 @@ def test_local_kernels_are_this_process_s_children():
 @posix
 def test_ends_by_a_signal_here():
     assert LocalLaunch.end(-9) == ProcessEnd(signal=9)
+
+
+def test_kernels_without_a_writable_home_share_one_folder_of_ipython(tmp_path):
+    given = kernel_environment_of({"HOME": str(tmp_path), "IPYTHONDIR": ""})
+    assert given["IPYTHONDIR"] == ""
+    first, second = (
+        kernel_environment_of({"HOME": str(tmp_path / "gone"), "IPYTHONDIR": "", "N": text}) for text in "ab"
+    )
+    assert first["IPYTHONDIR"] == second["IPYTHONDIR"]
+    assert Path(first["IPYTHONDIR"]).is_dir()
+    chosen = kernel_environment_of({"HOME": str(tmp_path / "gone"), "IPYTHONDIR": str(tmp_path)})
+    assert chosen["IPYTHONDIR"] == str(tmp_path)
