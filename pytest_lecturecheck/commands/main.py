@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.commands import (
@@ -32,6 +33,9 @@ from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import plain
 
+if TYPE_CHECKING:
+    from pytest_lecturecheck.model.device import Device
+
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
 _MODULES: Final = {
@@ -55,7 +59,8 @@ _MODULES: Final = {
 """Commands with a module of their own."""
 _PLATFORM: Final = """\
 Print the label of this machine's budgets (the name of their file in lecture-budgets), and what a run can use of it:
-system, processor, cores, memory, limits, GPUs.
+system, processor, cores, memory, limits, GPUs. For each GPU: compute capability, how slow float64 is, and whether it
+meets what the installed JAX needs.
 
   lecturecheck platform                        linux-x86_64-cpu, and a line about the machine
   pytest --lecture-platform NAME ...           use another label for a session"""
@@ -152,7 +157,20 @@ def _platform_lines() -> list[str]:
     found = detect_accelerators()
     machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
     fault = [f"the GPU cannot be used here: {found.reason}"] if found.is_fault else []
-    return [detect_platform(found.model), machine.text, *fault]
+    return [detect_platform(found.model), machine.text, *_card_lines(found.devices, found.driver), *fault]
+
+
+def _card_lines(devices: Sequence[Device], driver: str | None) -> list[str]:
+    """Return what the installed JAX needs of each card, and whether the card has it."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - not for help
+
+    from pytest_lecturecheck.diagnosis.gpu.preflight import CUDA_FLOORS, preflight_lines  # noqa: PLC0415 - as above
+
+    packages = {}
+    for floor in CUDA_FLOORS:
+        with contextlib.suppress(PackageNotFoundError):
+            packages[floor.package] = version(floor.package)
+    return list(preflight_lines(devices, driver, packages))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ class Device:
         uuid: NVML's identifier of the device or slice; an empty string where it was not given.
         total_bytes: memory of the device, or ``None``.
         is_slice: whether it is a MIG slice of the device ``index``.
+        compute_capability: CUDA's version of its instructions ("7.5"), or an empty string.
     """
 
     index: int
@@ -32,6 +33,7 @@ class Device:
     uuid: str = ""
     total_bytes: int | None = None
     is_slice: bool = False
+    compute_capability: str = ""
 
     @property
     def label(self) -> str:

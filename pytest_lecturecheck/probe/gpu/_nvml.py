@@ -140,7 +140,17 @@ def _describe(nvml: _Library, handle: Any, index: int, *, is_slice: bool) -> Dev
         uuid=uuid if isinstance(uuid, str) else "",
         total_bytes=None if isinstance(memory, Failure) else memory[1],
         is_slice=is_slice,
+        compute_capability=_capability(nvml.call("nvmlDeviceGetCudaComputeCapability", handle)),
     )
+
+
+def _capability(answer: Any) -> str:
+    """Return a compute capability as text, or an empty string where it could not be read."""
+    try:
+        major, minor = answer
+        return f"{int(major)}.{int(minor)}"
+    except (TypeError, ValueError):
+        return ""
 
 
 def _read_memory(nvml: _Library, handle: Any) -> tuple[int, int] | Failure:

@@ -74,7 +74,9 @@ def moment(used_bytes, processes, utilisation=None, reason=""):
 
 
 def device(index, name, uuid, total_bytes, *, is_slice=False):
-    return {"index": index, "name": name, "uuid": uuid, "total_bytes": total_bytes, "is_slice": is_slice}
+    # The stub is an older library, which does not know the compute capability.
+    found = {"index": index, "name": name, "uuid": uuid, "total_bytes": total_bytes, "is_slice": is_slice}
+    return {**found, "compute_capability": ""}
 
 
 def failure(reason, *, is_lasting=True):

@@ -96,7 +96,16 @@ def test_the_machine_as_the_library_describes_it(stub):
         "driver": "550.1",
         "cuda": "12.4",
         "reason": "",
-        "devices": [{"index": 0, "name": "Tesla T4", "uuid": "GPU-0", "total_bytes": 16 * GIB, "is_slice": False}],
+        "devices": [
+            {
+                "index": 0,
+                "name": "Tesla T4",
+                "uuid": "GPU-0",
+                "total_bytes": 16 * GIB,
+                "is_slice": False,
+                "compute_capability": "",
+            }
+        ],
         "is_fault": False,
     }
     assert run_python(DESCRIBE, environ) == [found, found, ""]
