@@ -392,6 +392,14 @@ OPTIONS: Final = (
         on_command_line=False,
     ),
     Option(
+        name="programs",
+        group="run",
+        help="table [programs] with NAME = 'Rscript main.R': programs that are no notebooks, run in this order",
+        reader="model.program.parse_programs",
+        field="session.programs",
+        on_command_line=False,
+    ),
+    Option(
         name="capacity",
         group="concurrency",
         help="memory that all lectures may take together (default: what the machine can give, less a reserve)",

@@ -30,6 +30,7 @@ from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.profile import TraceRequest
+from pytest_lecturecheck.model.program import ProgramSpec
 from pytest_lecturecheck.model.settings import GpuNeed, RunSettings
 from pytest_lecturecheck.model.variant import Variant
 
@@ -93,6 +94,7 @@ class SessionSettings:
         takes_leases: whether lectures wait for each other.
         capacity_bytes: memory that all lectures together may take, or ``None`` for what the machine can give.
         cohorts: named sets of lectures that run at the same time.
+        programs: programs that are no notebooks, in their order.
         variants: the tables ``[variant.NAME]``.
         shard: the part of the lectures to run and the number of parts, or ``None`` for all.
         has_fresh_compile_cache: whether the first of several runs begins with an empty compile cache; ``None`` for
@@ -130,6 +132,7 @@ class SessionSettings:
     heartbeat_seconds: float | None = None
     capacity_bytes: int | None = None
     cohorts: tuple[CohortSpec, ...] = ()
+    programs: tuple[ProgramSpec, ...] = ()
     variants: tuple[Variant, ...] = ()
     shard: tuple[int, int] | None = None
     has_fresh_compile_cache: bool | None = None

@@ -28,6 +28,7 @@ class CollectionHooks:
     def __init__(self, session: LectureCheckSession, capacity: Capacity | None) -> None:
         """Hold what the hooks need."""
         self._collection = session.context.collection
+        self._settings, self._rootdir = session.context.settings, session.context.rootdir
         self._arguments = session.arguments
         self._results = session.context.results
         self._capacity = capacity
@@ -42,6 +43,10 @@ class CollectionHooks:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Iterator[None]:
         """Collect lectures; a script that looks like a test module is a lecture only."""
         collectors: list[pytest.Collector] = yield  # type: ignore[assignment]
+        if self._has_programs(file_path):
+            from pytest_lecturecheck.plugin.program_items import ProgramFile  # noqa: PLC0415 - few sessions have programs
+
+            collectors = [*collectors, ProgramFile.from_parent(parent, path=file_path)]
         try:
             is_lecture = self._collection.is_lecture(file_path)
         except LectureCheckError as exc:
@@ -52,6 +57,10 @@ class CollectionHooks:
         if file_path.suffix == ".py":
             collectors = self._without_modules(collectors, file_path)
         return [*collectors, _lecture_file(parent, file_path)]  # type: ignore[return-value]
+
+    def _has_programs(self, path: Path) -> bool:
+        settings = self._settings
+        return bool(settings.programs) and path == self._rootdir / settings.file_name.partition(" ")[0]
 
     def _without_modules(self, collectors: list[pytest.Collector], path: Path) -> list[pytest.Collector]:
         """Drop collectors that would import a script, and with that run the lecture in pytest's own process."""

@@ -1,4 +1,4 @@
-"""A session of plain programs, without pytest: each is run, judged, reported and kept like a lecture of one step."""
+"""Sessions of plain programs, with pytest and without: each is run, judged and kept like a lecture of one step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.ports import Ports
 from pytest_lecturecheck.kernel.run.program_run import Program, run_program
 from pytest_lecturecheck.model.metric import Metric
-from pytest_lecturecheck.model.settings import RunSettings
+from pytest_lecturecheck.model.program import ProgramSpec
+from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT, RunSettings
 from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
 from pytest_lecturecheck.probe.gpu.monitor import open_gpu_monitor
 from pytest_lecturecheck.probe.loaded_libraries import read_libraries
@@ -27,6 +29,7 @@ from pytest_lecturecheck.session.earlier_failures import with_joint_notes
 from pytest_lecturecheck.session.kernel_ports import MachineLeftovers, MachineMemory, MachineOomRecords, MachineProbes
 from pytest_lecturecheck.session.reaper import Reaper
 from pytest_lecturecheck.session.results import Results
+from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.verdict import Policy
 
 _KEPT_SESSIONS = 50
@@ -78,26 +81,18 @@ class ProgramSession:
             programs: the programs.
             on_output: receives what they write.
         """
-        with _ports(self._machine.core_count) as ports:
-            for program in programs:
-                yield self._run_once(program, ports, on_output)
+        try:
+            with _ports(self._machine.core_count) as ports:
+                for program in programs:
+                    yield self._run_once(program, ports, on_output)
+        finally:
+            close_servers()
 
     def _run_once(self, program: Program, ports: Ports, on_output: Callable[[bytes], None]) -> Entry:
         run = asyncio.run(
             run_program(program, ports, platform=self._platform, machine=self._machine, on_output=on_output)
         )
-        policy = Policy(
-            declared_memory_bytes=self._policy.declared_memory_bytes,
-            declared_time_seconds=self._policy.declared_time_seconds,
-            tolerance=self.results.tolerance,
-        )
-        wall = run.measured(Metric.WALL)
-        entry = Entry(
-            run=run,
-            verdict=self.results.judge(run, policy),
-            budget=self.results.checked_budget(run.lecture),
-            seconds=wall.value if wall is not None else 0.0,
-        )
+        entry = _judged(run, self.results, self._policy.declared_memory_bytes, self._policy.declared_time_seconds)
         entry = with_joint_notes(entry, self._root)
         self.results.take([entry])
         return entry
@@ -124,7 +119,6 @@ def _ports(core_count: int | None) -> Iterator[Ports]:
             manifest=ManifestSources(read_machine=read_machine_facts, read_libraries=read_libraries),
         )
     finally:
-        close_servers()
         gpus.close()
         if reaper is not None:
             reaper.close()
@@ -152,4 +146,50 @@ def _settings(root: Path, policy: ProgramPolicy) -> SessionSettings:
         cloud_notices=False,
         github=False,
         takes_leases=False,
+    )
+
+
+def run_in_session(spec: ProgramSpec, context: RuntimeContext, *, limit_seconds: float | None) -> Entry:
+    """
+    Run one program of a session of pytest and judge it; its output is kept and not shown.
+
+    Args:
+        spec: the program.
+        context: what the runners of this process work with.
+        limit_seconds: time limit of another plugin, or ``None``.
+    """
+    settings = context.settings.for_lecture(RunSettings())
+    total = settings.total_timeout_seconds or NO_LIMIT
+    cap = settings.memory_cap_bytes
+    program = Program(
+        name=spec.name,
+        argv=spec.argv,
+        folder=context.rootdir,
+        cap_bytes=AUTOMATIC_CAP if cap is None else cap,
+        timeout_seconds=total if limit_seconds is None else min(total, limit_seconds),
+        declared_bytes=settings.declared_memory_bytes,
+    )
+    demand = context.leases.demand(spec.name, settings, context.results.find_budget(spec.name))
+    with context.leases.hold(demand, lambda _reason, _seconds: None), _ports(context.machine.core_count) as ports:
+        run = asyncio.run(
+            run_program(
+                program,
+                ports,
+                platform=context.results.platform,
+                machine=context.machine,
+                on_output=lambda _data: None,
+            )
+        )
+    entry = _judged(run, context.results, settings.declared_memory_bytes, settings.declared_time_seconds)
+    return with_joint_notes(entry, context.rootdir)
+
+
+def _judged(run: Run, results: Results, memory_bytes: int | None, time_seconds: float | None) -> Entry:
+    policy = Policy(declared_memory_bytes=memory_bytes, declared_time_seconds=time_seconds, tolerance=results.tolerance)
+    wall = run.measured(Metric.WALL)
+    return Entry(
+        run=run,
+        verdict=results.judge(run, policy),
+        budget=results.checked_budget(run.lecture),
+        seconds=wall.value if wall is not None else 0.0,
     )
