@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget, PlatformBudgets, Tolerance, closest_name
 from pytest_lecturecheck.config.options import Mode, SessionSettings
@@ -31,6 +31,8 @@ from pytest_lecturecheck.verdict import (
 if TYPE_CHECKING:
     from pytest_lecturecheck.session.closing import Closing
 
+_SHARED_PARTS: Final = ("machine", "software", "manifest")
+"""Parts of a run that are mostly equal in all runs of a session, and take more memory than its measurements."""
 _UNMATCHED_SHOWN: Final = 3
 
 
@@ -57,6 +59,7 @@ class Results:
         self._own = self._all.get(platform) or PlatformBudgets(platform=platform)
         self.entries: list[Entry] = []
         self.superseded: list[Entry] = []
+        self._shared: dict[str, Any] = {}
         self._closing: Closing | None = None
 
     # -- judging ------------------------------------------------------------------------------------------------------
@@ -122,9 +125,20 @@ class Results:
         entries = []
         for packed in json.loads(text):
             kept = entry_from_dict(packed)
-            budget = self.checked_budget(kept.run.lecture, kept.run.variant)
-            entries.append(Entry(run=kept.run, verdict=kept.verdict, budget=budget, seconds=kept.seconds))
+            run = self._with_shared_parts(kept.run)
+            budget = self.checked_budget(run.lecture, run.variant)
+            entries.append(Entry(run=run, verdict=kept.verdict, budget=budget, seconds=kept.seconds))
         return entries
+
+    def _with_shared_parts(self, run: Run) -> Run:
+        """Return the run with the descriptions of machine and software that equal those of an earlier run, once."""
+        parts = {name: getattr(run, name) for name in _SHARED_PARTS}
+        for name, part in parts.items():
+            if part is not None and part == self._shared.get(name):
+                parts[name] = self._shared[name]
+            elif part is not None:
+                self._shared[name] = part
+        return replace(run, **parts)
 
     def take(self, entries: Sequence[Entry], *, instead_of: Sequence[Entry] = ()) -> Sequence[Entry]:
         """
