@@ -24,6 +24,7 @@ _BUFFER_BYTES: Final = 64 * MIB
 """OpenBLAS and MKL keep at most about this much for each of their threads."""
 _SAME_MEMORY_FRACTION: Final = 0.01
 _SAME_CAP_FRACTION: Final = 0.1
+_NAMED: Final = 8
 _UNSET: Final = "unset"
 _ABSENT: Final = "absent"
 
@@ -138,7 +139,20 @@ def _package_rows(before: Run, after: Run) -> Iterator[_Row]:
         if is_same_version and not all("(" in text for text in texts):
             continue
         yield (name, texts[0], texts[1], PACKAGE_RULE)
+    if not any(imported) and all(manifests):
+        yield from _unknown_use_rows(*manifests)
+        return
     yield from _unused_rows(*({name: text for name, text in side.items() if name not in used} for side in manifests))
+
+
+def _unknown_use_rows(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[_Row]:
+    """Yield one row of the distributions that differ between runs that both ended before they named their imports."""
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    if not names:
+        return
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    texts = [", ".join(f"{name} {side.get(name, _ABSENT)}" for name in names[:_NAMED]) for side in (before, after)]
+    yield ("distributions, imported or not", f"{texts[0]}{more}", f"{texts[1]}{more}", PACKAGE_RULE)
 
 
 def _unused_rows(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[_Row]:

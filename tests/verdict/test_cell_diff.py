@@ -107,3 +107,14 @@ def test_automatic_caps_may_vary_a_little():
 
     assert "memory cap" not in suspects(caps[0], caps[1])
     assert suspects(caps[0], caps[2])["memory cap"].rank is Rank.UNLIKELY
+
+
+def test_distributions_of_two_failed_runs_may_have_been_imported():
+    sides = [Manifest(distributions={"numpy": f"{version} (pip)", "rich": "1 (pip)"}) for version in ("2.1", "2.2")]
+    before, after = (
+        replace(run(size, manifest=side), software=None) for size, side in zip((50, 900), sides, strict=True)
+    )
+
+    found = suspects(before, after)["distributions, imported or not"]
+
+    assert (found.rank, found.before, found.after) == (Rank.CAN, "numpy 2.1 (pip)", "numpy 2.2 (pip)")
