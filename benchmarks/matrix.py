@@ -28,7 +28,7 @@ SIZES = {
     "kalman.md": (100, 300, 1_000, 3_000, 10_000),
     "nuts.md": (4, 8, 16, 32, 64),
 }
-FIRST_GUESS_SECONDS = {"nuts.md": 25.0}
+FIRST_GUESS_SECONDS = {"nuts.md": 15.0}
 
 
 @dataclass(frozen=True)

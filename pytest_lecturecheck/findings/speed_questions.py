@@ -35,7 +35,8 @@ def _summary(ratios: Sequence[Ratio], more: str, less: str) -> str:
         Conclusion.FEW: "too few runs to conclude in",
     }
     parts = [f"{texts[kind]} {count}" for kind, count in counts.items() if count]
-    return f"Of {len(ratios)} comparisons: {', '.join(parts)}."
+    count = "1 comparison" if len(ratios) == 1 else f"{len(ratios)} comparisons"
+    return f"Of {count}: {', '.join(parts)}."
 
 
 def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
