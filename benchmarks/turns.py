@@ -125,13 +125,21 @@ def ratios(turns: Sequence[Turn], base: Sequence[Turn], attribute: str) -> list[
     return sorted(getattr(a, attribute) / getattr(b, attribute) for a, b in zip(turns, base, strict=True))
 
 
-def print_table(title: str, turns: Mapping[str, Sequence[Turn]], base: str, targets: Mapping[str, float]) -> None:
+def print_table(
+    title: str,
+    turns: Mapping[str, Sequence[Turn]],
+    base: str,
+    targets: Mapping[str, float],
+    cpu_targets: Mapping[str, float] | None = None,
+) -> None:
     """Print medians, and the median and range of the ratios to ``base``."""
     print(f"\n{title} ({len(turns[base])} turns each; ratios to {base}: median of neighbouring turns, and their range)")
     print(f"  {'':14} {'wall':>8} {'ratio':>7} {'range':>15} {'CPU':>8} {'ratio':>7} {'own peak':>10}   target")
     for name, taken in turns.items():
         wall, cpu = ratios(taken, turns[base], "wall_seconds"), ratios(taken, turns[base], "cpu_seconds")
         target = _target_text(targets.get(name), statistics.median(wall))
+        if cpu_targets:
+            target += _target_text(cpu_targets.get(name), statistics.median(cpu), ", CPU ")
         print(
             f"  {name:14} {_median(taken, 'wall_seconds'):7.2f}s {statistics.median(wall):7.3f}"
             f" {f'{wall[0]:.2f} - {wall[-1]:.2f}':>15} {_median(taken, 'cpu_seconds'):7.2f}s"
@@ -144,5 +152,5 @@ def _median(turns: Sequence[Turn], attribute: str) -> float:
     return statistics.median(getattr(turn, attribute) for turn in turns)
 
 
-def _target_text(limit: float | None, ratio: float) -> str:
-    return "" if limit is None else f"<= {limit:.2f} {'met' if ratio <= limit else 'MISSED'}"
+def _target_text(limit: float | None, ratio: float, what: str = "") -> str:
+    return "" if limit is None else f"{what}<= {limit:.2f} {'met' if ratio <= limit else 'MISSED'}"

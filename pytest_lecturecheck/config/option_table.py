@@ -472,6 +472,15 @@ OPTIONS: Final = (
         metavar="NAME",
     ),
     Option(
+        name="kernel-start",
+        group="where",
+        help="auto, fork (a lecture whose kernel cannot be forked does not run) or spawn (a new interpreter for each)",
+        reader="config.option_values.read_kernel_start",
+        field="session.kernel_start",
+        default="auto",
+        metavar="auto|fork|spawn",
+    ),
+    Option(
         name="slurm",
         group="where",
         help="table for the launcher slurm: partition, account, time, gres, mem-default, cpus, extra, sbatch-extra",

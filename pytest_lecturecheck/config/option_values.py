@@ -15,6 +15,7 @@ from pytest_lecturecheck.config.environment import JaxMemory
 from pytest_lecturecheck.config.report_formats import check_report_name
 from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.platform import parse_platform_label
 from pytest_lecturecheck.model.profile import TraceRequest
 from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
@@ -175,6 +176,14 @@ def read_jax_memory(value: object) -> JaxMemory:
     if isinstance(value, str) and value in set(JaxMemory):
         return JaxMemory(value)
     msg = f"{value!r} is not one of {', '.join(JaxMemory)}"
+    raise SettingsError(msg)
+
+
+def read_kernel_start(value: object) -> KernelStart:
+    """Return how processes of kernels are started."""
+    if isinstance(value, str) and value in set(KernelStart):
+        return KernelStart(value)
+    msg = f"{value!r} is not one of {', '.join(KernelStart)}"
     raise SettingsError(msg)
 
 

@@ -29,6 +29,7 @@ from pytest_lecturecheck.config.option_reading import (
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.cohort import CohortSpec
+from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.profile import TraceRequest
 from pytest_lecturecheck.model.program import ProgramSpec
 from pytest_lecturecheck.model.settings import GpuNeed, RunSettings
@@ -85,6 +86,7 @@ class SessionSettings:
         jax_memory: how the profile ``jax-ci`` lets JAX take memory of a GPU.
         trace: cells to trace, or ``None``.
         launcher: name of what starts kernels.
+        kernel_start: how their processes are started here.
         slurm: what Slurm is asked for.
         keep_runs: number of sessions to keep.
         cloud_notices: whether a cloud's notice of interruption is watched for.
@@ -123,6 +125,7 @@ class SessionSettings:
     platform: str | None = None
     changed: str | None = None
     jax_memory: JaxMemory = JaxMemory.SHARE
+    kernel_start: KernelStart = KernelStart.AUTO
     override: RunSettings = field(default_factory=RunSettings)
     file_name: str = ""
     remember_failures: bool | None = None

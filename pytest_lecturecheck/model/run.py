@@ -49,6 +49,8 @@ class LaunchFacts:
     Attributes:
         kernel_name: the kernelspec that was used.
         launcher: what started the kernel ("slurm"); empty for a kernel that was started here.
+        process_start: how the kernel's process was started here ("fork", "spawn"); empty elsewhere. Forked kernels of
+            a session share one seed of hashes.
         started: start of the run, ISO 8601 in UTC.
         startup_seconds: from the launch of the kernel until it was ready.
         queued_seconds: how long the start waited for a scheduler, or ``None`` where there was none; no part of
@@ -59,6 +61,7 @@ class LaunchFacts:
 
     kernel_name: str = ""
     launcher: str = ""
+    process_start: str = ""
     started: str = ""
     startup_seconds: float | None = None
     queued_seconds: float | None = None

@@ -112,7 +112,13 @@ def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher
         return LOCAL
     others = merge_launchers(config.hook.pytest_lecturecheck_launchers(config=config))
     folder = config.rootpath / OWN_FOLDER / "kernels"
-    return open_launcher(settings.launcher, slurm=settings.slurm, folder=folder, others=others)
+    return open_launcher(
+        settings.launcher,
+        slurm=settings.slurm,
+        folder=folder,
+        others=others,
+        kernel_start=settings.kernel_start,
+    )
 
 
 def _open_leases(

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from pytest_lecturecheck.config.environment import kernel_environment
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, expect_kernels
+from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLauncher, expect_kernels
+from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 
@@ -18,7 +19,7 @@ def start_early(context: RuntimeContext) -> None:
 
     A lecture whose kernel needs another environment gets another server, and nothing but time was spent.
     """
-    if context.launcher is not LOCAL:
+    if not isinstance(context.launcher, LocalLauncher) or context.launcher.start is KernelStart.SPAWN:
         return
     settings = context.settings.for_lecture(RunSettings())
     surroundings = replace(context.environment_context, inherited=frozenset(os.environ))

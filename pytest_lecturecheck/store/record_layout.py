@@ -105,6 +105,7 @@ _RUN: Final = {
     "timeline": "timeline",
     "is_profiled": "is_profiled",
     "launcher": "launch.launcher",
+    "process_start": "launch.process_start",
     "queued_seconds": "launch.queued_seconds",
     "compile_cache": "launch.compile_cache",
     "scheduler": "conditions.scheduler",

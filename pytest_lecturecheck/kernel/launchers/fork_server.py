@@ -56,6 +56,10 @@ Nothing else may be loaded here: a lecture that forgot an import would pass, and
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 READ_PAGES, WRITE_PAGES = 22, 23
 """``MADV_POPULATE_READ`` and ``MADV_POPULATE_WRITE`` of madvise(2), Linux 5.14."""
+_MAY_READ, _MAY_WRITE = 1, 2
+"""Of mprotect(2); the module mmap is in no bare kernel."""
+_PROTECTED_PAGES = -1
+"""Private pages in memory that may only be read."""
 _ENV_START_FIELD = 48
 """``env_start`` of ``/proc/self/stat``, counted from the process's state, which is 1; see proc(5)."""
 _END_SECONDS = 30.0
@@ -312,9 +316,11 @@ def resident_pages() -> list[tuple[int, int, int]]:
             start, end = (int(address, 16) for address in addresses.split(b"-"))
             if mode[3:] != b"p" or end >> 63:
                 continue
+            # What the loader has relocated and then protected is private, too.
+            private = WRITE_PAGES if mode[1:2] == b"w" else _PROTECTED_PAGES if mode[:3] == b"r--" else 0
             pagemap.seek(start // page * 8)
             for number, entry in enumerate(memoryview(pagemap.read((end - start) // page * 8)).cast("Q")):
-                advice = 0 if not entry >> 63 else READ_PAGES if entry >> 61 & 1 else WRITE_PAGES
+                advice = 0 if not entry >> 63 else READ_PAGES if entry >> 61 & 1 else private
                 address = start + number * page
                 if advice and found and found[-1][2] == advice and found[-1][0] + found[-1][1] == address:
                     found[-1] = (found[-1][0], found[-1][1] + page, advice)
@@ -325,10 +331,14 @@ def resident_pages() -> list[tuple[int, int, int]]:
 
 def take_pages(pages: list[tuple[int, int, int]]) -> None:
     """Hold the server's pages as if this process had been executed: private ones as copies, those of files mapped."""
-    madvise = _libc.madvise
-    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    madvise, mprotect = _libc.madvise, _libc.mprotect
+    madvise.argtypes = mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     for start, length, advice in pages:
-        madvise(start, length, advice)
+        if advice == _PROTECTED_PAGES and mprotect(start, length, _MAY_READ | _MAY_WRITE) == 0:
+            madvise(start, length, WRITE_PAGES)
+            mprotect(start, length, _MAY_READ)
+        else:
+            madvise(start, length, advice)
 
 
 def _write_environment_block(environment: dict[str, str]) -> None:

@@ -8,8 +8,9 @@ from typing import Final
 
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
+from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, LocalLauncher
 from pytest_lecturecheck.kernel.launchers.port import Launcher
+from pytest_lecturecheck.model.kernel_start import KernelStart
 
 OWN_NAMES: Final = ("local", "slurm")
 
@@ -31,7 +32,14 @@ def merge_launchers(offers: Iterable[Mapping[str, Launcher]]) -> Mapping[str, La
     return merged
 
 
-def open_launcher(name: str, *, slurm: SlurmSettings, folder: Path, others: Mapping[str, Launcher]) -> Launcher:
+def open_launcher(
+    name: str,
+    *,
+    slurm: SlurmSettings,
+    folder: Path,
+    others: Mapping[str, Launcher],
+    kernel_start: KernelStart = KernelStart.AUTO,
+) -> Launcher:
     """
     Return the launcher of this name.
 
@@ -40,6 +48,7 @@ def open_launcher(name: str, *, slurm: SlurmSettings, folder: Path, others: Mapp
         slurm: the settings of Slurm.
         folder: folder under rootdir that the session shares with kernels on other nodes.
         others: launchers of plugins, by name.
+        kernel_start: how processes of kernels are started on this machine.
 
     Raises:
         SettingsError: it is unknown, or it cannot work here.
@@ -47,7 +56,7 @@ def open_launcher(name: str, *, slurm: SlurmSettings, folder: Path, others: Mapp
     if name in others:
         return others[name]
     if name == "local":
-        return LOCAL
+        return LOCAL if kernel_start is KernelStart.AUTO else LocalLauncher(kernel_start)
     if name == "slurm":
         # It imports asyncio, which a controller of workers and a mere collection do not need.
         from pytest_lecturecheck.kernel.launchers.slurm_launcher import SlurmLauncher  # noqa: PLC0415 - see above

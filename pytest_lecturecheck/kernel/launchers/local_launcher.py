@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.port import (
     KernelLocation,
     KernelProcess,
@@ -30,12 +31,18 @@ from pytest_lecturecheck.kernel.launchers.supervised import (
     KernelServers,
     ServerLostError,
     SupervisedProcess,
+    is_forkable,
 )
+from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _IPYTHON_VARIABLE: Final = "IPYTHONDIR"
 _SERVERS: Final = KernelServers()
+_NOT_FORKED: Final = (
+    "the kernel cannot be forked, which takes Linux 5.14, ipykernel of the interpreter that runs pytest, and an "
+    "environment without PYTHONHASHSEED; use --lecture-kernel-start auto"
+)
 
 
 class LocalLaunch:
@@ -44,9 +51,10 @@ class LocalLaunch:
     memory_bytes: int | None = None
     holder: str = ""
 
-    def __init__(self) -> None:
+    def __init__(self, start: KernelStart = KernelStart.AUTO) -> None:
         """Create a launch that has not started."""
         self.location: KernelLocation | None = None
+        self._start = start
 
     @staticmethod
     def command(argv: Sequence[str]) -> list[str]:
@@ -58,8 +66,8 @@ class LocalLaunch:
         """Return the kernel's own environment."""
         return dict(variables)
 
-    @staticmethod
     async def start_supervised(
+        self,
         argv: Sequence[str],
         *,
         environment: Mapping[str, str],
@@ -73,7 +81,11 @@ class LocalLaunch:
 
         Raises:
             OSError: the command cannot be executed.
+            KernelStartError: the kernel has to be forked and cannot be.
         """
+        must_fork = self._start is KernelStart.FORK
+        if must_fork and not (IS_SUPPORTED and is_forkable(argv, environment)):
+            raise KernelStartError(_NOT_FORKED)
         if not IS_SUPPORTED:
             return None
         try:
@@ -84,8 +96,12 @@ class LocalLaunch:
                 output=output,
                 pass_fds=pass_fds,
                 group_file=group_file,
+                may_fork=self._start is not KernelStart.SPAWN,
             )
-        except ServerLostError:
+        except ServerLostError as exc:
+            if must_fork:
+                msg = f"the kernel cannot be forked: {exc}; use --lecture-kernel-start auto"
+                raise KernelStartError(msg) from exc
             return None
 
     def started(self, process: KernelProcess) -> None:
@@ -125,7 +141,12 @@ class LocalLaunch:
 
 
 class LocalLauncher:
-    """Starts kernels on this machine."""
+    """
+    Starts kernels on this machine.
+
+    Args:
+        start: how their processes are started.
+    """
 
     name: str = "local"
     needs_tcp: bool = False
@@ -133,10 +154,13 @@ class LocalLauncher:
     admits: bool = False
     gives_gpu: bool = False
 
-    @staticmethod
-    def prepare(request: LaunchRequest) -> Launch:  # noqa: ARG004 - the protocol's signature; nothing is reserved
+    def __init__(self, start: KernelStart = KernelStart.AUTO) -> None:
+        """Start nothing yet."""
+        self.start = start
+
+    def prepare(self, request: LaunchRequest) -> Launch:  # noqa: ARG002 - the protocol's signature; nothing is reserved
         """Prepare the start of one kernel."""
-        return LocalLaunch()
+        return LocalLaunch(self.start)
 
 
 LOCAL: Final[Launcher] = LocalLauncher()

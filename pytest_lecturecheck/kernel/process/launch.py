@@ -28,6 +28,7 @@ from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.provisioner import LectureProvisioner
 from pytest_lecturecheck.kernel.process.quiet import quiet_failures
 from pytest_lecturecheck.kernel.process.specs import find_spec, spec_manager
+from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE
 from pytest_lecturecheck.model.settings import GpuNeed
 
@@ -93,6 +94,15 @@ class Kernel:
         with suppress(psutil.Error):
             return psutil.Process(pid).create_time() < self._created
         return False
+
+    @property
+    def process_start(self) -> str:
+        """Return how the kernel's process was started here ("fork", "spawn"); empty for one on another machine."""
+        if not self.location.is_here:
+            return ""
+        supervised = self.provisioner.supervised
+        is_forked = supervised is not None and supervised.is_forked
+        return (KernelStart.FORK if is_forked else KernelStart.SPAWN).value
 
     @property
     def supervisor_pid(self) -> int | None:

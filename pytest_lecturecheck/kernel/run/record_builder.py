@@ -61,9 +61,11 @@ class RunRecordBuilder:
         self.software: Software | None = None
         self.manifest: Manifest | None = None
 
-    def note_ready(self, *, kernel_name: str, startup_seconds: float, cap: Cap | None) -> None:
+    def note_ready(self, *, kernel_name: str, process_start: str, startup_seconds: float, cap: Cap | None) -> None:
         """Record how the kernel was started."""
-        self._launch = replace(self._launch, kernel_name=kernel_name, startup_seconds=startup_seconds)
+        self._launch = replace(
+            self._launch, kernel_name=kernel_name, process_start=process_start, startup_seconds=startup_seconds
+        )
         self._conditions = with_cap(self._conditions, cap)
 
     def note_load(self, load_average: float | None) -> None:

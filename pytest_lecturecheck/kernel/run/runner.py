@@ -133,7 +133,10 @@ class _LectureRun:
             self._note_not_started(f"the kernel was not ready after {limit:g} s", timeout)
             return
         self._record.note_ready(
-            kernel_name=session.kernel.spec_name, startup_seconds=self._clock.elapsed_seconds, cap=session.cap
+            kernel_name=session.kernel.spec_name,
+            process_start=session.kernel.process_start,
+            startup_seconds=self._clock.elapsed_seconds,
+            cap=session.cap,
         )
         if not session.has_agent and session.kernel.language == "python":
             message = "the agent could not be installed in the kernel; shell lines and threads are not observed"
