@@ -194,7 +194,7 @@ async def start_program(
     gate = Gate()
     reader, writer = os.pipe()
     try:
-        process: KernelProcess | None = await LocalLaunch.start_supervised(
+        process: KernelProcess | None = await LocalLaunch().start_supervised(
             gate.command(argv),
             environment=env,
             cwd=str(folder),
