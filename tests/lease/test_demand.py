@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -93,3 +94,9 @@ WHOLE = (DeviceNeed(),)
 def test_a_gpu_is_shared_only_if_the_need_is_known(known, gpu, devices):
     assert demand_of(known, RunSettings(gpu=gpu), GPU_MACHINE, 4).devices == devices
     assert demand_of(known, RunSettings(gpu=gpu), CPU_MACHINE, 4).devices == ()
+
+
+def test_a_lecture_of_several_cards_takes_the_first_ones_whole():
+    capacity = replace(GPU_MACHINE, devices={0: 16 * GIB, 1: 16 * GIB, 3: 16 * GIB})
+    found = demand_of(None, RunSettings(gpus=2), capacity, 4).devices
+    assert found == (DeviceNeed(index=0), DeviceNeed(index=1))
