@@ -1,13 +1,12 @@
-"""The ``lecturecheck`` command: budgets and reports without pytest."""
+"""The ``lecturecheck`` command: budgets, reports and measurements without pytest."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Final
 
 from pytest_lecturecheck import __version__
 from pytest_lecturecheck.commands import (
@@ -19,6 +18,7 @@ from pytest_lecturecheck.commands import (
     findings,
     fit,
     plan,
+    platform_label,
     readme,
     record,
     record_from,
@@ -26,6 +26,7 @@ from pytest_lecturecheck.commands import (
     report,
     run,
     show,
+    slurm,
     validate,
 )
 from pytest_lecturecheck.commands.arguments import width
@@ -33,45 +34,39 @@ from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import plain
 
-if TYPE_CHECKING:
-    from pytest_lecturecheck.model.device import Device
-
 _USAGE_ERROR: Final = 2
 _LEAST_COLUMNS: Final = 20
-_MODULES: Final = {
-    "validate": validate,
-    "report": report,
-    "compare": compare,
-    "explain": explain,
-    "show": show,
-    "readme": readme,
-    "findings": findings,
-    "plan": plan,
-    "record": record,
-    "record-from": record_from,
-    "budgets": budgets,
-    "recover": recover,
-    "env": env,
-    "audit": audit,
-    "run": run,
-    "fit": fit,
+_GROUPS: Final[dict[str, dict[str, ModuleType]]] = {
+    "Budgets": {
+        "validate": validate,
+        "record": record,
+        "record-from": record_from,
+        "budgets": budgets,
+        "readme": readme,
+    },
+    "Results of sessions": {
+        "report": report,
+        "explain": explain,
+        "compare": compare,
+        "show": show,
+        "findings": findings,
+        "recover": recover,
+    },
+    "Measurements": {"run": run, "fit": fit},
+    "Machines and CI": {
+        "platform": platform_label,
+        "plan": plan,
+        "slurm": slurm,
+        "env": env,
+        "audit": audit,
+    },
 }
-"""Commands with a module of their own."""
-_PLATFORM: Final = """\
-Print the label of this machine's budgets (the name of their file in lecture-budgets), and what a run can use of it:
-system, processor, cores, memory, limits, GPUs. For each GPU: compute capability, how slow float64 is, and whether it
-meets what the installed JAX needs.
+"""
+The commands, in the order of the help.
 
-  lecturecheck platform                        linux-x86_64-cpu, and a line about the machine
-  pytest --lecture-platform NAME ...           use another label for a session"""
-_SLURM: Final = """\
-Print, for each lecture, the command that submits it to Slurm as a job of its own, with the memory of its budget and a
-margin, and with a GPU if it needs one. Without a budget, no memory is requested. Files that are no lectures are left
-out. Nothing is submitted; pipe the lines to a shell for that. Call it from pytest's rootdir.
-
-  lecturecheck slurm lectures/*.md             review the lines
-  lecturecheck slurm lectures/*.md | sh        submit the jobs
-  lecturecheck slurm --platform g4dn intro.md  with the budgets of another platform"""
+A module has ``HELP``, ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(options)``.
+"""
+_COMMANDS: Final = {name: module for group in _GROUPS.values() for name, module in group.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,29 +76,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0; 1 if a comparison found too large a change; 2 if something cannot be used.
     """
+    columns = max(_LEAST_COLUMNS, width() - 2)
     parser = argparse.ArgumentParser(
-        prog="lecturecheck", description="Budget files, platforms and kept sessions, without pytest."
+        prog="lecturecheck",
+        usage="lecturecheck [-h] [--version] COMMAND ...",
+        description="\n".join(_overview(columns)),
+        epilog="`lecturecheck COMMAND --help` has examples.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pytest-lecturecheck {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    _add(commands, "platform", "print this machine's platform label and what a run can use of it", _PLATFORM)
-    slurm = _add(
-        commands,
-        "slurm",
-        "print an sbatch command for each lecture, with the memory of its budget; nothing is run",
-        _SLURM,
-    )
-    slurm.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE", help="file of a lecture")
-    slurm.add_argument("--platform", metavar="NAME", help="platform label of the budgets, instead of this machine's")
-    for name, module in _MODULES.items():
-        module.add_arguments(_add(commands, name, module.HELP, module.DESCRIPTION))
+    # The description lists the commands by group, which argparse cannot.
+    commands = parser.add_subparsers(prog="lecturecheck", dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            description=_folded(module.DESCRIPTION, columns),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
         return 0
     try:
-        over = _MODULES.get(options.command)
-        status, lines = over.run(options) if over is not None else (0, _lines(options))
+        status, lines = _COMMANDS[options.command].run(options)
     except LectureCheckError as exc:
         # Names of lectures and the content of damaged files are not trusted.
         sys.stderr.write(f"lecturecheck: {plain(str(exc))}\n")
@@ -112,15 +108,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, line: str, description: str
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=line,
-        description=_folded(description, max(_LEAST_COLUMNS, width() - 2)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _overview(columns: int) -> Iterator[str]:
+    """Yield the lines of the help that list all commands by group."""
+    yield "Budget files, kept sessions, measurements and machines, without pytest."
+    indent = " " * (max(map(len, _COMMANDS)) + 4)
+    for title, group in _GROUPS.items():
+        yield from ("", f"{title}:")
+        for name, module in group.items():
+            first, *rest = wrap(module.HELP, max(_LEAST_COLUMNS, columns - len(indent)))
+            yield f"  {name}".ljust(len(indent)) + first
+            yield from (indent + line for line in rest)
 
 
 def _folded(description: str, columns: int) -> str:
@@ -133,44 +130,6 @@ def _write(text: str) -> None:
     """Write to stdout; characters that its encoding lacks are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _lines(options: argparse.Namespace) -> list[str]:
-    if options.command == "platform":
-        return _platform_lines()
-    from pytest_lecturecheck.commands.slurm import sbatch_lines  # noqa: PLC0415 - reading lectures loads nbformat
-    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.probe.machine import detect_platform  # noqa: PLC0415 - as above
-
-    detected = detect_platform(detect_accelerators().model)
-    lines, left_out = sbatch_lines(options.lectures, root=Path.cwd(), platform=options.platform, detected=detected)
-    for reason in left_out:
-        # Standard output goes to a shell.
-        sys.stderr.write(f"lecturecheck: left out: {plain(reason)}\n")
-    return lines
-
-
-def _platform_lines() -> list[str]:
-    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.probe.machine import detect_machine, detect_platform  # noqa: PLC0415 - as above
-
-    found = detect_accelerators()
-    machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
-    fault = [f"the GPU cannot be used here: {found.reason}"] if found.is_fault else []
-    return [detect_platform(found.model), machine.text, *_card_lines(found.devices, found.driver), *fault]
-
-
-def _card_lines(devices: Sequence[Device], driver: str | None) -> list[str]:
-    """Return what the installed JAX needs of each card, and whether the card has it."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - not for help
-
-    from pytest_lecturecheck.diagnosis.gpu.preflight import CUDA_FLOORS, preflight_lines  # noqa: PLC0415 - as above
-
-    packages = {}
-    for floor in CUDA_FLOORS:
-        with contextlib.suppress(PackageNotFoundError):
-            packages[floor.package] = version(floor.package)
-    return list(preflight_lines(devices, driver, packages))
 
 
 if __name__ == "__main__":

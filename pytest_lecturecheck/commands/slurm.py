@@ -2,78 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-import unicodedata
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from pytest_lecturecheck.config.options import SessionSettings, resolve
-from pytest_lecturecheck.config.slurm_settings import sbatch_line, step_memory_bytes
-from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.lecture.book.configuration import find_book
-from pytest_lecturecheck.lecture.reading import read_lecture
-from pytest_lecturecheck.lecture.selection import is_candidate
-from pytest_lecturecheck.store.budget_file.files import budget_path, load_budgets
+from pytest_lecturecheck.safe_text import plain
 
+HELP: Final = "print an sbatch command for each lecture, with the memory of its budget; nothing is run"
+DESCRIPTION: Final = """\
+Print, for each lecture, the command that submits it to Slurm as a job of its own, with the memory of its budget and a
+margin, and with a GPU if it needs one. Without a budget, no memory is requested. Files that are no lectures are left
+out. Nothing is submitted; pipe the lines to a shell for that. Call it from pytest's rootdir.
 
-def sbatch_lines(
-    lectures: Sequence[Path], *, root: Path, platform: str | None, detected: str
-) -> tuple[list[str], list[str]]:
-    """
-    Return the command that submits each lecture as a job of its own, and the files that were left out.
-
-    Files that are no lectures, such as a plain Markdown page, and lectures without code to run are left out. Memory is
-    requested if a budget, a declared value, a cap or the setting ``mem-default`` states it.
-
-    Args:
-        lectures: files of lectures.
-        root: pytest's rootdir; settings file and budgets are read there.
-        platform: platform label given by the user, or ``None``.
-        detected: label of this machine, used if no other is stated.
-
-    Raises:
-        LectureCheckError: a file is missing or outside ``root``, or settings or budgets cannot be used.
-    """
-    settings = resolve({}, root, root)
-    label = platform or settings.platform or detected
-    budgets = load_budgets(budget_path(settings.budget_folder, label))
-    lines, left_out = [], []
-    for path in lectures:
-        name = _name(path, root)
-        if not is_candidate(root / name, explicit=True, extra_suffixes=settings.suffixes):
-            left_out.append(f"{name}: no lecture")
-            continue
-        lecture = read_lecture(root / name, name=name, root=root, book=find_book((root / name).parent, root=root))
-        own = settings.for_lecture(lecture.settings)
-        if own.skip_reason or not lecture.has_work:
-            left_out.append(f"{name}: {own.skip_reason or 'no code to run'}")
-            continue
-        known = step_memory_bytes(budgets.find(lecture.name), own)
-        line = sbatch_line(
-            name,
-            command=_command(name, label, settings),
-            folder=str(root),
-            memory_bytes=known or settings.slurm.mem_default_bytes,
-            gpu=own.gpu,
-            settings=settings.slurm,
-        )
-        lines.append(line)
-    return lines, left_out
+  lecturecheck slurm lectures/*.md             review the lines
+  lecturecheck slurm lectures/*.md | sh        submit the jobs
+  lecturecheck slurm --platform g4dn intro.md  with the budgets of another platform"""
 
 
-def _name(path: Path, root: Path) -> str:
-    shown = "".join(char for char in str(path) if not unicodedata.category(char).startswith("C"))
-    found = path.resolve()
-    if not found.is_file():
-        msg = f"{shown}: no such file; expected lectures (.ipynb, .md)"
-        raise LectureCheckError(msg)
-    if not found.is_relative_to(root.resolve()):
-        msg = f"{shown}: outside {root}; call lecturecheck from pytest's rootdir"
-        raise LectureCheckError(msg)
-    return found.relative_to(root.resolve()).as_posix()
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the lectures and the platform."""
+    parser.add_argument("lectures", nargs="+", type=Path, metavar="LECTURE", help="file of a lecture")
+    parser.add_argument("--platform", metavar="NAME", help="platform label of the budgets, instead of this machine's")
 
 
-def _command(name: str, label: str, settings: SessionSettings) -> list[str]:
-    platform = [] if settings.platform else [f"--lecture-platform={label}"]
-    # A path that begins with a dash would be read as an option.
-    return [sys.executable, "-m", "pytest", "--lecture-budget", "--lecture-launcher=local", *platform, f"./{name}"]
+def run(options: argparse.Namespace) -> tuple[int, list[str]]:
+    """Return the exit status and the commands; what was left out is written to stderr."""
+    from pytest_lecturecheck.commands.sbatch_lines import sbatch_lines  # noqa: PLC0415 - reading lectures loads nbformat
+    from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.probe.machine import detect_platform  # noqa: PLC0415 - as above
+
+    detected = detect_platform(detect_accelerators().model)
+    lines, left_out = sbatch_lines(options.lectures, root=Path.cwd(), platform=options.platform, detected=detected)
+    for reason in left_out:
+        # Standard output goes to a shell.
+        sys.stderr.write(f"lecturecheck: left out: {plain(reason)}\n")
+    return 0, lines

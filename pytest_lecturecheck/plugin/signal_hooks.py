@@ -51,7 +51,7 @@ class SignalHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Handle the signals that nobody handles or ignores."""
-        self._is_shown_whole = bool(session.config.getoption("fulltrace"))
+        self._is_shown_whole = bool(session.config.getoption("fulltrace", default=False))
         for name in SIGNAL_NAMES:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:

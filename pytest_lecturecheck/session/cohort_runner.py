@@ -21,7 +21,7 @@ from pytest_lecturecheck.session.gpu_findings import with_gpu_hint
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
 from pytest_lecturecheck.session.run_judging import ends_repeats, judged_entry
-from pytest_lecturecheck.session.runner_bench import RunnerBench, with_compile_cache
+from pytest_lecturecheck.session.runner_parts import RunnerParts, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.waiting import waiting_reporter
 from pytest_lecturecheck.session.workbench import KernelJob
@@ -50,14 +50,14 @@ class CohortRunner:
 
     Args:
         context: what the runners of this process work with.
-        bench: what it shares with the runner of single lectures.
+        parts: what it shares with the runner of single lectures.
     """
 
-    def __init__(self, context: RuntimeContext, bench: RunnerBench) -> None:
+    def __init__(self, context: RuntimeContext, parts: RunnerParts) -> None:
         """Start nothing yet."""
         self._context = context
-        self._states = bench.states
-        self._bench = bench
+        self._states = parts.states
+        self._parts = parts
 
     def run(
         self,
@@ -149,8 +149,8 @@ class CohortRunner:
         largest = max((job.lecture for job in jobs), key=lambda lecture: len(lecture.cells))
         begun = replace(largest, name=spec.lectures[0])
         journal.begin(begun, jobs[0].settings.memory_cap_bytes, variant=spec.name)
-        cache, cache_state = self._bench.compile_cache(self._context.settings, spec.lectures[0], spec.name)
-        found = self._bench.open_workbench().run_cohort(
+        cache, cache_state = self._parts.compile_cache(self._context.settings, spec.lectures[0], spec.name)
+        found = self._parts.open_workbench().run_cohort(
             spec,
             [replace(job, environment={**job.environment, **cache}) for job in jobs],
             name=spec.title,

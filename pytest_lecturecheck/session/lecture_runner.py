@@ -20,7 +20,7 @@ from pytest_lecturecheck.session.gpu_findings import first_devices, unused_gpu_f
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
 from pytest_lecturecheck.session.run_completion import complete_run
 from pytest_lecturecheck.session.run_judging import ends_repeats, judged_entry
-from pytest_lecturecheck.session.runner_bench import RunnerBench, with_compile_cache
+from pytest_lecturecheck.session.runner_parts import RunnerParts, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.shared_files import shared_file_findings
 from pytest_lecturecheck.session.trace_plan import plan_tracing
@@ -49,15 +49,15 @@ class LectureRunner:
 
     Args:
         context: what the runners of this process work with.
-        bench: what it shares with the runner of cohorts.
+        parts: what it shares with the runner of cohorts.
     """
 
-    def __init__(self, context: RuntimeContext, bench: RunnerBench) -> None:
+    def __init__(self, context: RuntimeContext, parts: RunnerParts) -> None:
         """Start nothing yet."""
         self._context = context
-        self._states = bench.states
-        self._bench = bench
-        self._caching = bench.caching
+        self._states = parts.states
+        self._parts = parts
+        self._caching = parts.caching
 
     def run(
         self,
@@ -123,7 +123,7 @@ class LectureRunner:
                 entry = self._run_once(job, settings, repeat)
             except BaseException:
                 # Ctrl-C and signals: what had run is reported with the rest of the session.
-                if (stopped := self._bench.open_workbench().take_stopped()) is not None:
+                if (stopped := self._parts.open_workbench().take_stopped()) is not None:
                     yield self._entry(job, settings, complete_run(stopped, job.held, self._context.rootdir), 0.0)
                 raise
             if entry.verdict.failed and state is not None and not entry.run.is_profiled:
@@ -159,8 +159,8 @@ class LectureRunner:
         context, lecture, variant = self._context, job.prepared.lecture, job.prepared.variant.name
         context.journal.begin(lecture, settings.memory_cap_bytes, variant=variant)
         executed: list[ExecutedLecture] = []
-        cache, cache_state = self._bench.compile_cache(context.settings, lecture.name, variant)
-        run = self._bench.open_workbench().run(
+        cache, cache_state = self._parts.compile_cache(context.settings, lecture.name, variant)
+        run = self._parts.open_workbench().run(
             lecture,
             settings,
             repeat,

@@ -22,7 +22,7 @@ from pytest_lecturecheck.session.compile_caches import CompileCaches
 from pytest_lecturecheck.session.failure_states import FailureStates
 from pytest_lecturecheck.session.lecture_reader import LectureReader, PreparedLecture
 from pytest_lecturecheck.session.lecture_runner import LectureRunner
-from pytest_lecturecheck.session.runner_bench import RunnerBench
+from pytest_lecturecheck.session.runner_parts import RunnerParts
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.unrun_entries import skipped_entry, unreadable_entry
 from pytest_lecturecheck.session.workbench import Workbench
@@ -48,11 +48,11 @@ class LectureService:
         self._reader = LectureReader(context)
         self._changed: ChangedLectures | None = None
         self._caching = BookCaching(context)
-        bench = RunnerBench(
+        parts = RunnerParts(
             states=self._states, caches=self._caches, caching=self._caching, open_workbench=self._open_workbench
         )
-        self._lectures = LectureRunner(context, bench)
-        self._cohorts = CohortRunner(context, bench)
+        self._lectures = LectureRunner(context, parts)
+        self._cohorts = CohortRunner(context, parts)
 
     def read(self, path: Path, name: str) -> Lecture:
         """Read a lecture's file; see :meth:`LectureReader.read`."""

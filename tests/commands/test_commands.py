@@ -276,7 +276,9 @@ def test_the_whole_help_of_a_command(capsys, monkeypatch):
     assert help_of(capsys, "platform").partition("options:")[0].partition("\n\n")[2] == (
         "Print the label of this machine's budgets (the name of\n"
         "their file in lecture-budgets), and what a run can use of\n"
-        "it: system, processor, cores, memory, limits, GPUs.\n"
+        "it: system, processor, cores, memory, limits, GPUs. For\n"
+        "each GPU: compute capability, how slow float64 is, and\n"
+        "whether it meets what the installed JAX needs.\n"
         "\n"
         "  lecturecheck platform                        linux-x86_64-cpu, and a line about the machine\n"
         "  pytest --lecture-platform NAME ...           use another label for a session\n"
@@ -288,7 +290,7 @@ def test_the_command_alone_prints_its_help(capsys):
     status, out, err = call(capsys)
     assert (status, err) == (0, "")
     assert out.startswith("usage: lecturecheck ")
-    assert "\n    record " in out
+    assert "\n  record  " in out
 
 
 def test_the_command_loads_neither_pytest_nor_a_library_of_notebooks():

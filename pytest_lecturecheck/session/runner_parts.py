@@ -14,7 +14,7 @@ from pytest_lecturecheck.session.workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerBench:
+class RunnerParts:
     """
     What both kinds of runners use.
 
