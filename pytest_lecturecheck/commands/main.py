@@ -99,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
+        status: int
         status, lines = _COMMANDS[options.command].run(options)
     except LectureCheckError as exc:
         # Names of lectures and the content of damaged files are not trusted.
