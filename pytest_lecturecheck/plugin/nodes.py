@@ -42,8 +42,8 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that are control characters, invisible, or none at all."""
 
 entry_key = pytest.StashKey[list["Entry"]]()
-_attempts_key = pytest.StashKey[int]()
 """The item's entries, in the order of its runs."""
+_attempts_key = pytest.StashKey[int]()
 
 
 class LectureFailure(Exception):  # noqa: N818 - a failed comparison, as an AssertionError is; not a defect of the plugin
@@ -159,8 +159,7 @@ class LectureItem(pytest.Item):
             try:
                 self._run_all()
             except (KeyboardInterrupt, pytest.exit.Exception):
-                entries: list[Entry] = self.stash.get(entry_key, [])
-                session_of(self).context.progress.note_stopped(entries)
+                session_of(self).context.progress.note_stopped(take_entries(self))
                 raise
         # Another plugin may run the item again, by itself.
         self.is_made = False
@@ -179,7 +178,9 @@ class LectureItem(pytest.Item):
         """Make the item's runs; where they alternate with those of other variants, make theirs as well."""
         count = session_of(self).context.settings.run_count
         later = self.session.items[self.session.items.index(self) :]
+        # An item that has its runs already is not run again when another plugin repeats this one.
         same = [item for item in later if isinstance(item, LectureItem) and item.parent is self.parent]
+        same = [item for item in same if not item.is_made]
         together = interleaved_items(self, same, count)
         if not together:
             self.stash.setdefault(entry_key, []).extend(self._run())
@@ -188,11 +189,16 @@ class LectureItem(pytest.Item):
 
     def run_repeat(self, repeat: int) -> bool:
         """Make one of the item's runs, and return True unless it is the last one."""
-        entries = list(self._run([repeat]))
-        self.stash.setdefault(entry_key, []).extend(entries)
         self.is_made = True
+        kept = self.stash.setdefault(entry_key, [])
         ends = {VerdictKind.OVER, VerdictKind.UNDER}
-        return not any(entry.verdict.failed and entry.verdict.kind not in ends for entry in entries)
+        goes_on = True
+        # One by one: an interruption yields what had run, and then raises.
+        for entry in self._run([repeat]):
+            kept.append(entry)
+            session_of(self).context.progress.note_waiting([entry])
+            goes_on = goes_on and not (entry.verdict.failed and entry.verdict.kind not in ends)
+        return goes_on
 
     def _run(self, repeats: Sequence[int] | None = None) -> Iterator[Entry]:
         if self.plan.several is not None:
@@ -237,6 +243,14 @@ class LectureItem(pytest.Item):
         several, name = self.plan.name, harmless_id(self.lecture_name)
         path = self.path if name == self.lecture_name else self.config.rootpath / name
         return path, None, f"{name} [{several}]" if several else name
+
+
+def take_entries(item: pytest.Item) -> list[Entry]:
+    """Return the entries of an item that have not been reported, once; empty for what is no lecture."""
+    entries: list[Entry] = item.stash.get(entry_key, [])
+    if entries:
+        item.stash[entry_key] = []
+    return entries
 
 
 def is_own_property(name: str) -> bool:

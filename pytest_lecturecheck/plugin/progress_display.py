@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.run.ports import RunProgress
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.report.entry import Entry
+    from pytest_lecturecheck.session.entry_saver import EntrySaver
     from pytest_lecturecheck.session.results import Results
 
 _NOTICE: Final = "notice"
@@ -58,6 +59,9 @@ class ProgressSender:
         if entries:
             self._send(json.dumps({_STOPPED: self._pack(entries)}))
 
+    def note_waiting(self, entries: Sequence[Entry]) -> None:
+        """Save nothing: runs of several items alternate without workers only."""
+
     def show(self) -> None:
         """Force the journal to the disk."""
         self._journal.sync()
@@ -86,11 +90,18 @@ class ProgressDisplay:
         self._running: dict[str, ShownProgress] = {}
         self.results: Results | None = None
         """Takes the entries of items that an interruption has stopped."""
+        self.saver: EntrySaver | None = None
+        """Saves the entries of items whose reports come later."""
 
     def note_stopped(self, entries: Sequence[Entry]) -> None:
         """Keep the entries of an item that an interruption has stopped."""
         if self.results is not None:
             self.results.take(entries)
+
+    def note_waiting(self, entries: Sequence[Entry]) -> None:
+        """Save the entries of an item whose test report comes later."""
+        if self.saver is not None:
+            self.saver.save_early(entries)
 
     def note(self, progress: RunProgress) -> None:
         """Record the progress of a run in this process; called on the kernels' thread."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.plugin.nodes import LectureItem, entry_key, is_own_property
+from pytest_lecturecheck.plugin.nodes import LectureItem, is_own_property, take_entries
 from pytest_lecturecheck.plugin.plain_imports import plain_imports
 from pytest_lecturecheck.plugin.xdist import worker_of
 from pytest_lecturecheck.session.github_actions import guard_longrepr
@@ -100,8 +100,7 @@ class ItemReports:
         report.longrepr = guard_longrepr(report.longrepr, self._guard)
         if call.when == "call" or (call.when == "setup" and not report.passed):
             # pytest keeps the items of a session; their entries go to the results instead.
-            entries = item.stash.get(entry_key, [])
-            item.stash[entry_key] = []
+            entries = take_entries(item)
             if entries:
                 self._sender.send(report, entries)
                 setattr(report, _STATE, self._session.lectures.take_state_key(item.lecture_name, item.variant))

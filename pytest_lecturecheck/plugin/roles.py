@@ -218,7 +218,7 @@ class ControllerRole:
             guard=self._guard,
             filler=filler,
         )
-        saver = EntrySaver(context.rootdir, context.settings, context.results.platform)
+        self.progress.saver = saver = EntrySaver(context.rootdir, context.settings, context.results.platform)
         collected = EmptySessions(config, session)
         hooks: list[object] = [
             collected,

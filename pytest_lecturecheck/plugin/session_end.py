@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.plugin.nodes import take_entries
 from pytest_lecturecheck.plugin.plain_imports import plain_imports
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class ControllerEnd:
         if session.config.getoption("collectonly"):
             return
         context = self._session.context
+        # Runs of alternating variants whose turn did not come after Ctrl-C, a signal or `-x`. A controller of
+        # workers collects nothing itself.
+        for item in getattr(session, "items", ()):
+            context.results.take(take_entries(item))
         with plain_imports():
             is_whole = context.results.finish(context.machine)
         self._saver.end(is_whole=is_whole)

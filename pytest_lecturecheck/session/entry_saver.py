@@ -29,13 +29,20 @@ class EntrySaver:
         self._is_on = settings.keep_runs > 0
         about = {"platform": platform, "mode": settings.mode.value, "version": __version__}
         self._file = UnfinishedFile(lambda: make_own_folder(rootdir) / FOLDER_NAME, about)
+        self._early: dict[int, Entry] = {}
 
     def save(self, entries: Sequence[Entry]) -> None:
-        """Save entries, so that SIGKILL or a power failure leaves them."""
-        if self._is_on:
+        """Save entries once, so that SIGKILL or a power failure leaves them."""
+        new = [entry for entry in entries if self._early.pop(id(entry), None) is not entry]
+        if self._is_on and new:
             self._file.add(
-                entry_to_dict(entry.run, entry.verdict, seconds=entry.seconds, budget=entry.budget) for entry in entries
+                entry_to_dict(entry.run, entry.verdict, seconds=entry.seconds, budget=entry.budget) for entry in new
             )
+
+    def save_early(self, entries: Sequence[Entry]) -> None:
+        """Save entries whose item has not been reported yet, and will be."""
+        self.save(entries)
+        self._early.update((id(entry), entry) for entry in entries)
 
     def end(self, *, is_whole: bool) -> None:
         """Remove what was saved if the session has written everything, and leave it for recovery otherwise."""

@@ -38,6 +38,9 @@ class ProgressListener(Protocol):
     def note_stopped(self, entries: Sequence[Entry]) -> None:
         """Keep the entries of an item that an interruption has stopped, for which there will be no test report."""
 
+    def note_waiting(self, entries: Sequence[Entry]) -> None:
+        """Save the entries of an item whose test report comes later, so that a killed session leaves them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
