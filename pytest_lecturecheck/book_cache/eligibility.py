@@ -107,6 +107,8 @@ def _obstacles(
         yield "its outputs are larger than what is kept (256 MiB)"
     if run.is_profiled:
         yield "cells were traced with a profiler"
+    if run.until_cell is not None:
+        yield f"it was run until code cell {run.until_cell} only"
     if _native(run.launch.kernel_name) != _native(view.kernel_name):
         yield f"it ran in the kernel {run.launch.kernel_name!r}, and the build takes {view.kernel_name or 'python3'!r}"
     if ran_in_temp != view.runs_in_temp:

@@ -23,6 +23,7 @@ from pytest_lecturecheck.commands import (
     record,
     record_from,
     recover,
+    replay,
     report,
     run,
     show,
@@ -52,7 +53,7 @@ _GROUPS: Final[dict[str, dict[str, ModuleType]]] = {
         "findings": findings,
         "recover": recover,
     },
-    "Measurements": {"run": run, "fit": fit},
+    "Measurements": {"run": run, "fit": fit, "replay": replay},
     "Machines and CI": {
         "platform": platform_label,
         "plan": plan,

@@ -109,9 +109,9 @@ def _ended(session: KeptSession) -> dt.datetime:
 def _select(platform: str, found: Sequence[_Found], least: int) -> SelectedRuns:
     single: dict[object, _Found] = {}
     for session, kept in found:
-        if kept.run.outcome not in _NO_STATEMENT and not kept.run.is_profiled:
+        if kept.run.outcome not in _NO_STATEMENT and kept.run.is_comparable:
             single.setdefault(_key(session, kept), (session, kept))
-    stating = sum(kept.run.outcome not in _NO_STATEMENT and not kept.run.is_profiled for _, kept in found)
+    stating = sum(kept.run.outcome not in _NO_STATEMENT and kept.run.is_comparable for _, kept in found)
     groups: dict[Subject, list[KeptRun]] = {}
     for _, kept in single.values():
         groups.setdefault(kept.subject, []).append(kept)

@@ -8,12 +8,14 @@ Each takes one raw value and returns what the option sets. A value that cannot b
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.config.environment import JaxMemory
 from pytest_lecturecheck.config.report_formats import check_report_name
 from pytest_lecturecheck.errors import SettingsError, expected_instead
+from pytest_lecturecheck.model.cell_choice import CellChoice, CellWord
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.platform import parse_platform_label
@@ -222,6 +224,27 @@ def read_trace_request(value: object) -> TraceRequest:
         msg = f"cells {value!r}: there is no code cell 0; the first one is 1"
         raise SettingsError(msg)
     return TraceRequest(cells=numbers)
+
+
+def read_captured_cell(value: object) -> CellChoice:
+    """Return the cell before which state is saved: a number, ``heaviest`` or ``failing``."""
+    return _read_cell_choice(value, tuple(CellWord))
+
+
+def read_last_cell(value: object) -> CellChoice:
+    """Return the last cell that runs: a number or ``heaviest``."""
+    return _read_cell_choice(value, (CellWord.HEAVIEST,))
+
+
+def _read_cell_choice(value: object, words: Sequence[CellWord]) -> CellChoice:
+    text = str(value).strip().lower()
+    if text in words:
+        return CellChoice(word=CellWord(text))
+    if isinstance(value, bool) or re.fullmatch("[0-9]{1,6}", text) is None or not int(text):
+        others = " or ".join(words)
+        msg = f"cell {value!r} is not understood; expected the number of a code cell such as '3', or {others}"
+        raise SettingsError(msg)
+    return CellChoice(number=int(text))
 
 
 def read_finding_kind(value: object) -> FindingKind:

@@ -28,6 +28,7 @@ from pytest_lecturecheck.config.option_reading import (
 )
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
 from pytest_lecturecheck.errors import SettingsError, expected_instead
+from pytest_lecturecheck.model.cell_choice import CellChoice
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.profile import TraceRequest
@@ -103,6 +104,9 @@ class SessionSettings:
             variants only.
         book_cache: whether, and where, the book's cache is filled; ``None`` for not at all.
         measures_cached: also run lectures that the book's cache has.
+        replay_capture: the cell before which state is saved, or ``None``.
+        replay_limit_bytes: most bytes of such a state.
+        until: the last cell of each lecture that runs, or ``None`` for all.
     """
 
     mode: Mode
@@ -141,6 +145,9 @@ class SessionSettings:
     has_fresh_compile_cache: bool | None = None
     book_cache: BookCacheRequest | None = None
     measures_cached: bool = False
+    replay_capture: CellChoice | None = None
+    replay_limit_bytes: int = 4 * 10**9
+    until: CellChoice | None = None
 
     @property
     def for_all_lectures(self) -> RunSettings:
@@ -201,6 +208,9 @@ def resolve(
     session = fields_of("session", values)
     session["suffixes"] = frozenset(session["suffixes"])
     _check_cohorts(session.get("cohorts", ()), rootdir, file_name)
+    if mode is Mode.RECORD and (flag := next((name for name in ("replay-capture", "until") if name in given), "")):
+        msg = f"--lecture-{flag} and --lecture-record exclude each other: the values of such a run are no budget"
+        raise SettingsError(msg)
     return SessionSettings(
         **session,
         mode=mode,

@@ -94,6 +94,8 @@ class Run:
         concurrent_lectures: lectures that ran at the same time, of any session on the machine, where that is known; the
             times of such a run say little.
         is_profiled: whether cells were traced in it: its times and memory are compared with nothing.
+        captured_cell: the code cell before which state was saved, which changes memory; ``None`` for none.
+        until_cell: the last code cell that was to run, or ``None`` for all.
         members: of a cohort, the run of each kernel; the other attributes are then about all of them together, but for
             evidence, cells and reason, which are those of the kernel that ended worst, and absent where all completed.
         first_cell_seconds: of a kernel in a cohort: when its first cell was started, after the first of all; ``None``
@@ -119,6 +121,8 @@ class Run:
     timeline: tuple[MemorySample, ...] = ()
     concurrent_lectures: tuple[str, ...] = ()
     is_profiled: bool = False
+    captured_cell: int | None = None
+    until_cell: int | None = None
     members: tuple[Run, ...] = ()
     first_cell_seconds: float | None = None
 
@@ -130,6 +134,11 @@ class Run:
         """Return the lecture-level measurement of ``metric``, or ``None``."""
         reading = self.readings.get(metric)
         return reading if isinstance(reading, Measurement) else None
+
+    @property
+    def is_comparable(self) -> bool:
+        """Return True if the whole lecture ran undisturbed: without traces, without a capture, to its last cell."""
+        return not self.is_profiled and self.captured_cell is None and self.until_cell is None
 
     @property
     def reported_values(self) -> dict[str, ReportedValue]:

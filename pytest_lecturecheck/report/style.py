@@ -42,6 +42,7 @@ _VERDICT_TONES: Final = {
     VerdictKind.NO_BUDGET: Tone.WARN,
     VerdictKind.NOT_MEASURED: Tone.WARN,
     VerdictKind.PROFILED: Tone.WARN,
+    VerdictKind.PARTIAL: Tone.WARN,
     VerdictKind.NOTHING_TO_RUN: Tone.DIM,
     VerdictKind.SKIPPED: Tone.DIM,
 }

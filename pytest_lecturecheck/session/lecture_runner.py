@@ -10,10 +10,12 @@ from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
 from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
 from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.cell_lookup import LectureSlice, slice_of
 from pytest_lecturecheck.session.deadline import Deadline, limit_total_time
 from pytest_lecturecheck.session.fingerprint import Fingerprint
 from pytest_lecturecheck.session.gpu_findings import first_devices, unused_gpu_finding, with_gpu_hint
@@ -87,6 +89,9 @@ class LectureRunner:
         limited = limit_total_time(settings, limit, limit.seconds) if limit is not None else settings
         state = self._states.fingerprint(replace(prepared, settings=limited), environment)
         subject = (name, variant.name, context.results.platform)
+        if not self._is_whole:
+            # A capture of the failing cell has to run it again, and a part says nothing about the whole.
+            state = None
         if repeats[0] == 1 and state is not None and (known := context.memory.recall(subject, state.key())) is not None:
             yield known
             return
@@ -126,7 +131,7 @@ class LectureRunner:
                 if (stopped := self._parts.open_workbench().take_stopped()) is not None:
                     yield self._entry(job, settings, complete_run(stopped, job.held, self._context.rootdir), 0.0)
                 raise
-            if entry.verdict.failed and state is not None and not entry.run.is_profiled:
+            if entry.verdict.failed and state is not None and entry.run.is_comparable:
                 self._states.note(job.prepared.lecture.name, job.prepared.variant.name, state.key())
             if wants_traces and (cells := cells_over(entry)):
                 wants_traces = False
@@ -158,19 +163,23 @@ class LectureRunner:
     def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
         context, lecture, variant = self._context, job.prepared.lecture, job.prepared.variant.name
         context.journal.begin(lecture, settings.memory_cap_bytes, variant=variant)
+        part = self._slice(lecture, variant)
         executed: list[ExecutedLecture] = []
         cache, cache_state = self._parts.compile_cache(context.settings, lecture.name, variant)
         run = self._parts.open_workbench().run(
-            lecture,
+            part.lecture,
             settings,
             repeat,
             {**job.environment, **cache},
             variant=variant,
             tracing=plan_tracing(context.rootdir, lecture, repeat, traced_cells) if traced_cells else None,
+            capture=part.capture,
+            until_cell=part.until_cell,
             pass_fds=job.held.descriptors,
             memory_bytes=step_memory_bytes(context.results.checked_budget(lecture.name, variant), settings),
             on_executed=executed.append if self._caching.is_on else None,
         )
+        run = part.finish(run)
         if (unused := unused_gpu_finding(run, settings.gpu)) is not None:
             run = replace(run, findings=(*run.findings, unused))
         run = self._caching.note(job.prepared, run, executed[0] if executed else None)
@@ -179,3 +188,13 @@ class LectureRunner:
             run = replace(run, findings=(*run.findings, *shared_file_findings(run, lecture, context.rootdir)))
         context.journal.end(lecture.name, run.outcome.value, variant=variant)
         return run
+
+    def _slice(self, lecture: Lecture, variant: str) -> LectureSlice:
+        if self._is_whole:
+            return LectureSlice(lecture=lecture)
+        return slice_of(lecture, variant, self._context.settings, self._context.rootdir)
+
+    @property
+    def _is_whole(self) -> bool:
+        settings = self._context.settings
+        return settings.replay_capture is None and settings.until is None

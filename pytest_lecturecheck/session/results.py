@@ -66,7 +66,7 @@ class Results:
 
     def judge(self, run: Run, policy: Policy) -> Verdict:
         """Judge a run according to the session's mode."""
-        if run.is_profiled:
+        if not run.is_comparable:
             return judge_profiled(run)
         if self._settings.mode is not Mode.RECORD:
             return judge(run, self.budget_of(run), policy)

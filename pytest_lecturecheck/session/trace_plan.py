@@ -1,4 +1,4 @@
-"""Where the traces of a lecture's cells are written."""
+"""Where the traces and the replays of a lecture's cells are written."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[
     """Return where the traces of these cells go: into our own folder, under a name made of the lecture's."""
     from pytest_lecturecheck.trace.trace_reader import read_cell  # noqa: PLC0415 - few sessions trace
 
-    with contextlib.suppress(OSError):
-        # The profiler reports it, cell by cell.
-        make_own_folder(rootdir)
-    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture.name).strip("._")[-_NAME_CHARS:]
-    # Different names may look the same by now.
-    digest = hashlib.sha256(lecture.name.encode(errors="surrogatepass")).hexdigest()[:8]
-    folder = rootdir / OWN_FOLDER / "traces" / f"{name}-{digest}"
+    folder = own_lecture_folder(rootdir, "traces", lecture.name)
     return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
+
+
+def own_lecture_folder(rootdir: Path, room: str, lecture: str) -> Path:
+    """Return the folder of one lecture in a subfolder of our own folder, under a name made of the lecture's."""
+    with contextlib.suppress(OSError):
+        # Whoever writes into it reports it, cell by cell.
+        make_own_folder(rootdir)
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture).strip("._")[-_NAME_CHARS:]
+    # Different names may look the same by now.
+    digest = hashlib.sha256(lecture.encode(errors="surrogatepass")).hexdigest()[:8]
+    return rootdir / OWN_FOLDER / room / f"{name}-{digest}"

@@ -13,7 +13,7 @@ from pytest_lecturecheck.report.entry import Entry
 
 def cells_over(entry: Entry) -> frozenset[int]:
     """Return the cells that the verdict names for time or memory over a limit; for times the longest cell."""
-    if entry.run.outcome is not Outcome.COMPLETED or entry.run.is_profiled:
+    if entry.run.outcome is not Outcome.COMPLETED or not entry.run.is_comparable:
         return frozenset()
     compared = entry.verdict.comparisons
     return frozenset(item.cell.number for item in compared if item.kind.exceeds_limit and item.cell is not None)

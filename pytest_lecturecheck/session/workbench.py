@@ -16,7 +16,7 @@ from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.run.loop import KernelLoop
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
-from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress, Tracing
+from pytest_lecturecheck.kernel.run.ports import Capture, Ports, RunPlan, RunProgress, Tracing
 from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
@@ -119,6 +119,8 @@ class Workbench:
         *,
         variant: str = DEFAULT_VARIANT,
         tracing: Tracing | None = None,
+        capture: Capture | None = None,
+        until_cell: int | None = None,
         pass_fds: tuple[int, ...] = (),
         memory_bytes: int | None = None,
         on_executed: Callable[[ExecutedLecture], None] | None = None,
@@ -133,6 +135,8 @@ class Workbench:
             environment: variables for its kernel only.
             variant: name of the lecture's variant.
             tracing: cells to trace, or ``None``.
+            capture: the cell before which state is saved, or ``None``.
+            until_cell: the last code cell to run, or ``None`` for all.
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
             on_executed: receives the outputs of a lecture that ran to its end; ``None`` keeps none.
@@ -148,6 +152,8 @@ class Workbench:
             kernel_count=self._kernel_count,
             pass_fds=pass_fds,
             tracing=tracing,
+            capture=capture,
+            until_cell=until_cell,
             memory_bytes=memory_bytes,
             on_executed=on_executed,
         )

@@ -104,6 +104,8 @@ _RUN: Final = {
     "company": "concurrent_lectures",
     "timeline": "timeline",
     "is_profiled": "is_profiled",
+    "captured_cell": "captured_cell",
+    "until_cell": "until_cell",
     "launcher": "launch.launcher",
     "process_start": "launch.process_start",
     "queued_seconds": "launch.queued_seconds",

@@ -124,7 +124,7 @@ def history_lines(session: KeptSession) -> tuple[HistoryLine, ...]:
     by_subject: dict[Subject, list[KeptRun]] = {}
     for kept in session.runs:
         is_remembered = kept.verdict.kind is VerdictKind.FAILED_BEFORE
-        if kept.run.outcome not in _NOT_RUN and not is_remembered and not kept.run.is_profiled:
+        if kept.run.outcome not in _NOT_RUN and not is_remembered and kept.run.is_comparable:
             by_subject.setdefault(kept.subject, []).append(kept)
     return tuple(_line_of(session, subject, runs) for subject, runs in by_subject.items())
 

@@ -64,10 +64,16 @@ def judge(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
 
 
 def judge_profiled(run: Run) -> Verdict:
-    """Judge a run in which cells were traced: it can fail, but its times and memory are not compared."""
+    """Judge a run that was traced, captured, or made in part: it can fail, but its values are not compared."""
     verdict = judge(run, None, Policy())
     if verdict.kind is not VerdictKind.NO_BUDGET:
         return verdict
+    if run.captured_cell is not None:
+        headline = f"the state before code cell {run.captured_cell} was to be saved, which changes memory: not compared"
+        return replace(verdict, kind=VerdictKind.PROFILED, failed=False, headline=f"{headline} with its limits")
+    if run.until_cell is not None and not run.is_profiled:
+        headline = f"run until code cell {run.until_cell} only: not compared with its limits"
+        return replace(verdict, kind=VerdictKind.PARTIAL, failed=False, headline=headline)
     # A finding names each cell that should have been traced and was not.
     is_traced = any(cell.profile is not None for cell in run.cells)
     text = "cells were traced" if is_traced else "cells should have been traced"

@@ -47,7 +47,7 @@ class KeptRun:
     def speaks(self) -> bool:
         """Return True if its values are those of a complete, untraced run made in that session."""
         is_remembered = self.verdict.kind is VerdictKind.FAILED_BEFORE
-        return self.is_complete and not self.run.is_profiled and not is_remembered
+        return self.is_complete and self.run.is_comparable and not is_remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,7 @@ def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
 
 def _telling_run(runs: Sequence[KeptRun]) -> Run | None:
     """Return the run whose cells are compared; runs that another session made or that were traced are not."""
-    own = [kept for kept in runs if kept.run.cell_run_count and not kept.run.is_profiled and not kept.run.members]
+    own = [kept for kept in runs if kept.run.cell_run_count and kept.run.is_comparable and not kept.run.members]
     ended_badly = next((kept.run for kept in own if not kept.is_complete), None)
     highest = max(own, key=lambda kept: _peak(kept.run), default=None)
     return ended_badly or (highest.run if highest is not None else None)

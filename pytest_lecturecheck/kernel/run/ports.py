@@ -14,6 +14,7 @@ from pytest_lecturecheck.kernel.run.kernel_probes import ProbeOpener
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.oom_watch import OomRecords
 from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources
+from pytest_lecturecheck.model.captured_state import CapturedState
 from pytest_lecturecheck.model.device import DeviceMemory
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Lecture
@@ -117,6 +118,26 @@ class Tracing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """
+    The cell of a run before which the state it reads is saved.
+
+    Attributes:
+        cell_number: number of the code cell.
+        folder: folder for the state; replaced if it exists.
+        root: pytest's rootdir, which contains ``folder``.
+        limit_bytes: most bytes to write.
+        on_captured: receives what was saved, on the loop's thread.
+    """
+
+    cell_number: int
+    folder: Path
+    root: Path
+    limit_bytes: int
+    on_captured: Callable[[CapturedState], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """
     A run to make.
@@ -132,6 +153,8 @@ class RunPlan:
         kernel_count: kernels that the session may run at once, or ``None``.
         pass_fds: descriptors that the kernel keeps as long as it lives (POSIX).
         tracing: cells to trace, or ``None``.
+        capture: the cell before which the state is saved, or ``None``.
+        until_cell: the last code cell that is to run, or ``None`` for all.
         memory_bytes: memory that a launcher with a scheduler requests, or ``None`` for its default.
         on_executed: receives the outputs of a lecture that ran to its end, on the loop's thread; ``None`` keeps none.
         label: display name of this run if the lecture's name is ambiguous ("kernel 2 of 3 of a.md").
@@ -147,6 +170,8 @@ class RunPlan:
     kernel_count: int | None = None
     pass_fds: tuple[int, ...] = ()
     tracing: Tracing | None = None
+    capture: Capture | None = None
+    until_cell: int | None = None
     memory_bytes: int | None = None
     on_executed: Callable[[ExecutedLecture], None] | None = None
     label: str = ""

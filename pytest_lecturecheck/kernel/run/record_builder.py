@@ -130,6 +130,8 @@ class RunRecordBuilder:
             devices=self._devices,
             timeline=self._timeline,
             is_profiled=plan.tracing is not None,
+            captured_cell=plan.capture.cell_number if plan.capture is not None else None,
+            until_cell=plan.until_cell,
         )
         run = self.job_step.added_to(run)
         late = [*self.history.findings(run), *scheduler_findings(run), *allowed_error_findings(cells)]

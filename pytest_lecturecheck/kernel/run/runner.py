@@ -27,6 +27,7 @@ from pytest_lecturecheck.kernel.run.queueing import Queueing
 from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder
 from pytest_lecturecheck.kernel.run.run_clock import RunClock
 from pytest_lecturecheck.kernel.run.scheduler_step import read_job_step
+from pytest_lecturecheck.kernel.run.state_capture import StateCapture
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, KernelExit, TimeoutFacts
 from pytest_lecturecheck.model.executed import ExecutedLecture
@@ -89,6 +90,7 @@ class _LectureRun:
         self._devices = DeviceLog(plan.shown_name)
         self._manifest = ManifestLog(ports.manifest, plan.environment)
         self._profiler = Profiler(plan.tracing, plan.lecture.cells, self._record.findings)
+        self._capture = StateCapture(plan.capture, self._record.findings)
         self._evidence = EvidenceBuilder(
             lecture=plan.shown_name,
             machine=plan.machine,
@@ -197,6 +199,7 @@ class _LectureRun:
                 continue
             self._running = cell
             self._report_progress()
+            await self._capture.begin(session, cell, self._clock)
             await self._profiler.begin(session, cell)
             started_seconds = time.perf_counter() - self._clock.origin
             end = await runner.run(cell, self._document.cells[cell.index])

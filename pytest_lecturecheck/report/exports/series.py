@@ -98,7 +98,7 @@ def _series(lecture: str, variant: str, entries: Sequence[Entry]) -> LectureSeri
 def _speaks(entry: Entry) -> bool:
     """Return True if the values are those of a complete, untraced run made in this session."""
     is_remembered = entry.verdict.kind is VerdictKind.FAILED_BEFORE
-    return entry.run.outcome is Outcome.COMPLETED and not entry.run.is_profiled and not is_remembered
+    return entry.run.outcome is Outcome.COMPLETED and entry.run.is_comparable and not is_remembered
 
 
 def number(value: float) -> float:

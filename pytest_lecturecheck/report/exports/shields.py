@@ -16,7 +16,9 @@ from pytest_lecturecheck.verdict import VerdictKind
 
 _LABEL: Final = "lectures"
 _LEFT_OUT: Final = frozenset({VerdictKind.SKIPPED, VerdictKind.NOTHING_TO_RUN})
-_UNCHECKED: Final = frozenset({VerdictKind.NO_BUDGET, VerdictKind.NOT_MEASURED, VerdictKind.PROFILED})
+_UNCHECKED: Final = frozenset(
+    {VerdictKind.NO_BUDGET, VerdictKind.NOT_MEASURED, VerdictKind.PROFILED, VerdictKind.PARTIAL}
+)
 
 
 def render_shields(entries: Sequence[Entry]) -> str:

@@ -71,7 +71,7 @@ def concurrency_tables(entries: Sequence[Entry]) -> list[ConcurrencyTable]:
     for entry in made:
         run = entry.run
         if not run.members:
-            if entry.verdict.kind is not VerdictKind.PROFILED:
+            if entry.verdict.kind not in {VerdictKind.PROFILED, VerdictKind.PARTIAL}:
                 repeats.setdefault(title_of(run.lecture, run.variant), []).append(run)
         elif (spec := cohort_of(run).spec).is_repeat:
             repeats.setdefault(title_of(run.lecture, spec.variant), []).append(run)
