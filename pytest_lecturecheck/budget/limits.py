@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pytest_lecturecheck.budget.relations import Relation
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.platform import Machine, Software
@@ -172,6 +173,7 @@ class LectureBudget:
         variant: the variant's name.
         metrics: budgets by metric.
         reported_values: budgets of the values that the lecture reports, by name.
+        relations: limits that are other values of the same run, set by hand only.
         run_count: number of runs recorded.
         recorded: day of the recording, or ``None`` for budgets written by hand.
         heaviest: heaviest cells of the recorded runs, heaviest first.
@@ -183,6 +185,7 @@ class LectureBudget:
     variant: str = DEFAULT_VARIANT
     metrics: Mapping[Metric, MetricBudget] = field(default_factory=dict)
     reported_values: Mapping[str, ReportedValueBudget] = field(default_factory=dict)
+    relations: tuple[Relation, ...] = ()
     run_count: int = 0
     recorded: dt.date | None = None
     heaviest: tuple[HeavyCell, ...] = ()

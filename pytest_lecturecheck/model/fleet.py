@@ -61,7 +61,12 @@ BUILT_IN_TARGETS: Final = (
     ReaderTarget(name="codespaces", memory_bytes=8 * GB),
     ReaderTarget(name="laptop-16", memory_bytes=16 * GB),
 )
-"""Targets that need no settings: Binder, the free Colab with its T4, the smallest Codespace, and a laptop."""
+"""
+Targets that need no settings: Binder, the free Colab with its T4, the smallest Codespace, and a laptop.
+
+Binder: at most 2 GB, 1 GB guaranteed (https://mybinder.readthedocs.io/en/latest/about/user-guidelines.html).
+Codespaces: the smallest machine has 2 cores and 8 GB. Google publishes no size for Colab; 12.7 GB is what users report.
+"""
 
 
 def parse_machines(tables: object) -> tuple[MachineType, ...]:

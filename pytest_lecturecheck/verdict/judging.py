@@ -12,11 +12,14 @@ from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.comparison import compare_budget, compare_declared, is_comparable
+from pytest_lecturecheck.verdict.relations import compare_relations
 from pytest_lecturecheck.verdict.reported_values import compare_reported_values
 from pytest_lecturecheck.verdict.values import (
     FAILING,
+    AnyComparison,
     Comparison,
     Policy,
+    RelationComparison,
     ReportedValueComparison,
     Verdict,
     VerdictKind,
@@ -103,7 +106,8 @@ def has_strict_findings(run: Run, verdict: Verdict) -> bool:
 def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> Verdict:
     comparisons = _compare_all(run, budget, policy)
     reported = tuple(compare_reported_values(run, budget)) if budget is not None else ()
-    compared: tuple[Comparison | ReportedValueComparison, ...] = (*comparisons, *reported)
+    relations = tuple(compare_relations(run, budget)) if budget is not None else ()
+    compared: tuple[AnyComparison, ...] = (*comparisons, *reported, *relations)
     kind = next((kind for kind in _SEVERITY if any(item.kind is kind for item in compared)), None)
     notes = [item.exact_text for item in comparisons if item.kind.exceeds_limit and item.exact_text]
     notes.extend(_time_notes(run, budget))
@@ -123,6 +127,7 @@ def _judge_completed(run: Run, budget: LectureBudget | None, policy: Policy) -> 
         headline=headline,
         comparisons=comparisons,
         reported_values=reported,
+        relations=relations,
         notes=tuple(notes),
         former_name=policy.former_name if kind is VerdictKind.NO_BUDGET and budget is None else "",
     )
@@ -144,11 +149,14 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
         headline = run.reason
     exceeded: tuple[Comparison, ...] = ()
     reported: tuple[ReportedValueComparison, ...] = ()
+    relations: tuple[RelationComparison, ...] = ()
     if run.outcome in _MEASURED_BAD_ENDS:
         exceeded = tuple(item for item in _compare_all(run, budget, policy) if item.kind.exceeds_limit)
         if budget is not None:
             reported = tuple(item for item in compare_reported_values(run, budget) if item.kind.exceeds_limit)
-    messages = [*(item.message for item in exceeded), *(item.message for item in reported)]
+            relations = tuple(item for item in compare_relations(run, budget) if item.kind.exceeds_limit)
+    compared: tuple[AnyComparison, ...] = (*exceeded, *reported, *relations)
+    messages = [item.message for item in compared]
     notes = tuple(f"before it ended: {message}" for message in messages)
     return Verdict(
         kind=kind,
@@ -156,6 +164,7 @@ def _judge_bad_end(run: Run, budget: LectureBudget | None, policy: Policy) -> Ve
         headline=headline,
         comparisons=exceeded,
         reported_values=reported,
+        relations=relations,
         notes=notes,
         cause=cause,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import Tolerance
 from pytest_lecturecheck.diagnosis import Cause
@@ -146,6 +146,31 @@ class ReportedValueComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelationComparison:
+    """
+    The comparison of two values of the run that a budget relates.
+
+    Attributes:
+        text: the relation as it is written in the budget file.
+        kind: ``within``, ``over`` or ``not measured``.
+        lower: the side that has to be the lower one, with its value; empty if a side has no value.
+        upper: the other side.
+        message: one line for people.
+        cell: the cell with the peak of the lower side, if that is a metric.
+    """
+
+    text: str
+    kind: VerdictKind
+    lower: str = ""
+    upper: str = ""
+    message: str
+    cell: CellRun | None = None
+
+
+AnyComparison: TypeAlias = Comparison | ReportedValueComparison | RelationComparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
     The verdict of one run.
@@ -156,6 +181,7 @@ class Verdict:
         headline: the reason in one line.
         comparisons: every metric that was compared with a limit; after a failed run only exceeded ones.
         reported_values: every reported value that was compared with a limit; after a failed run only exceeded ones.
+        relations: every relation of two values that was compared; after a failed run only exceeded ones.
         notes: context for people, one line each.
         cause: the diagnosis of a failed run, or ``None``.
         source_extract: if a limit is exceeded, the beginning of the source of the cell concerned; for a finding that
@@ -171,6 +197,7 @@ class Verdict:
     headline: str
     comparisons: tuple[Comparison, ...] = ()
     reported_values: tuple[ReportedValueComparison, ...] = ()
+    relations: tuple[RelationComparison, ...] = ()
     notes: tuple[str, ...] = ()
     cause: Cause | None = None
     source_extract: str = ""
@@ -180,6 +207,6 @@ class Verdict:
     earlier_ends: tuple[str, ...] = ()
 
     @property
-    def compared(self) -> tuple[Comparison | ReportedValueComparison, ...]:
-        """Return all comparisons: metrics, then the values that the lecture reported."""
-        return (*self.comparisons, *self.reported_values)
+    def compared(self) -> tuple[AnyComparison, ...]:
+        """Return all comparisons: metrics, then the values that the lecture reported, then relations."""
+        return (*self.comparisons, *self.reported_values, *self.relations)

@@ -158,7 +158,7 @@ def budgets_schema():
     special = {
         **{key: {"type": "number", "minimum": 0} for key in ("memory_fraction", "time_factor")},
         **{key: {"type": "integer", "minimum": 0} for key in ("cores", "runs")},
-        **dict.fromkeys(("accelerators", "blas", "packages", "variables"), texts),
+        **dict.fromkeys(("accelerators", "blas", "packages", "relations", "variables"), texts),
         **dict.fromkeys(("at_least",), NUMBER),
         "recorded": {"type": "string", "format": "date", "description": "a local date of TOML"},
         "heaviest_cells": {

@@ -1,8 +1,9 @@
 """
 Whether a card and its driver meet what the installed JAX needs, before anything runs. Pure.
 
-Floors of JAX: https://docs.jax.dev/en/latest/installation.html. Ratios of float64 to float32: NVIDIA's CUDA C++
-Programming Guide, throughput of native arithmetic instructions. Neither was measured here.
+Floors of JAX: https://docs.jax.dev/en/latest/installation.html, section "NVIDIA GPU" (read 2026-12). Ratios of float64
+to float32: "Throughput of Native Arithmetic Instructions", a table of NVIDIA's CUDA C++ Programming Guide and, since
+CUDA 13, Best Practices Guide; for 8.6 and 8.9 the whitepapers of GA102 and AD102. Neither was measured here.
 """
 
 from __future__ import annotations
@@ -28,15 +29,22 @@ CUDA_FLOORS: Final = (
     CudaFloor(package="jax-cuda13-plugin", capability=(7, 5), driver=580),
     CudaFloor(package="jax-cuda12-plugin", capability=(5, 2), driver=525),
 )
+# Results of 64-bit and 32-bit additions per clock and multiprocessor: 4/128 for 5.x, 6.1 and 6.2, 32/64 for 6.0, 7.0
+# and 8.0, 2/64 for 7.5, 2/128 for 8.6, 8.9 and 12.x, 64/128 for 9.0 and 10.0. What has no entry was not looked up.
 _FLOAT64_RATIOS: Final[Mapping[str, str]] = {
+    "5.2": "1/32",
     "6.0": "1/2",
     "6.1": "1/32",
+    "6.2": "1/32",
     "7.0": "1/2",
     "7.5": "1/32",
     "8.0": "1/2",
     "8.6": "1/64",
     "8.9": "1/64",
     "9.0": "1/2",
+    "10.0": "1/2",
+    "12.0": "1/64",
+    "12.1": "1/64",
 }
 
 

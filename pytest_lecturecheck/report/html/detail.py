@@ -185,6 +185,15 @@ def _compared(entry: Entry) -> Iterator[ComparedValue]:
         yield _compared_metric(entry, item)
     for figure in entry.verdict.reported_values:
         yield _compared_report(figure, limit_unit(entry, figure))
+    for relation in entry.verdict.relations:
+        yield ComparedValue(
+            name=one_line(relation.text),
+            measured=one_line(relation.lower) or NO_VALUE,
+            limit=one_line(relation.upper) or NO_VALUE,
+            kind=relation.kind.value,
+            tone=_comparison_tone(relation.kind),
+            recorded=NO_VALUE,
+        )
 
 
 def _compared_metric(entry: Entry, item: Comparison) -> ComparedValue:

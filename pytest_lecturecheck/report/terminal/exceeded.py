@@ -32,7 +32,8 @@ from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_fraction, format_size
-from pytest_lecturecheck.verdict import Comparison, ReportedValueComparison, VerdictKind
+from pytest_lecturecheck.verdict import Comparison, RelationComparison, ReportedValueComparison, VerdictKind
+from pytest_lecturecheck.verdict.values import AnyComparison
 
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
 _HEAVIEST: Final = 5
@@ -45,6 +46,7 @@ def render_exceeded(entry: Entry, *, width: int, paint: Paint, indent: str) -> l
     lines = [*title, *_comparisons(entry, width, paint, indent)]
     exceeded = [item.metric for item in entry.verdict.comparisons if item.kind.exceeds_limit]
     reported = [item.name for item in entry.verdict.reported_values if item.kind.exceeds_limit]
+    reported += [item.text for item in entry.verdict.relations if item.kind.exceeds_limit]
     if any(metric.unit is Unit.BYTES for metric in exceeded) or not (exceeded or reported):
         lines += _section(paint, "Heaviest cells", _heaviest(entry, width, paint, indent))
     if any(metric.unit is Unit.SECONDS for metric in exceeded):
@@ -119,6 +121,7 @@ def remedies(entry: Entry) -> list[str]:
     if len(by_hand) < len(over):
         texts.append(f"run pytest --lecture-record {one_line(entry.run.lecture)} and commit the budget file.")
     by_hand += [one_line(item.name) for item in entry.verdict.reported_values if item.kind.exceeds_limit]
+    by_hand += [one_line(item.text) for item in entry.verdict.relations if item.kind.exceeds_limit]
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
         texts.append(f"edit the limit of {', '.join(by_hand)} {where}; recording keeps limits set by hand.")
@@ -161,6 +164,7 @@ def _comparisons(entry: Entry, width: int, paint: Paint, indent: str) -> list[st
     )[: 5 if entry.budget is not None else 4]
     rows = [_comparison_row(entry, item)[: len(columns)] for item in entry.verdict.comparisons]
     rows += [_reported_row(entry, item)[: len(columns)] for item in entry.verdict.reported_values]
+    rows += [_relation_row(item)[: len(columns)] for item in entry.verdict.relations]
     return render_table(columns, rows, width=width, paint=paint, indent=indent)
 
 
@@ -210,6 +214,18 @@ def _reported_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, .
     found = entry.budget.reported_values.get(item.name) if entry.budget is not None else None
     recorded = format_reported_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"
     return Field(item.name), Field(shown, tone), Field(limits), Field(item.kind.value, tone), Field(recorded)
+
+
+def _relation_row(item: RelationComparison) -> tuple[Field, ...]:
+    tone = Tone.BAD if item.kind.exceeds_limit else Tone.PLAIN
+    shown, limit = one_line(item.lower) or NO_VALUE, one_line(item.upper) or NO_VALUE
+    return (
+        Field(one_line(item.text)),
+        Field(shown, tone),
+        Field(limit),
+        Field(item.kind.value, tone),
+        Field("set by hand"),
+    )
 
 
 def _limits_text(item: ReportedValueComparison, unit: str) -> str:
@@ -311,9 +327,8 @@ def _method_texts(entry: Entry) -> Iterator[str]:
         if found is not None and found.method is not None and found.method is not item.measured.method:
             text += f"; recorded: {found.method.value}"
         yield text
-    yield from (
-        one_line(item.message) for item in entry.verdict.reported_values if item.kind is VerdictKind.NOT_MEASURED
-    )
+    others: tuple[AnyComparison, ...] = (*entry.verdict.reported_values, *entry.verdict.relations)
+    yield from (one_line(item.message) for item in others if item.kind is VerdictKind.NOT_MEASURED)
     machine = entry.run.machine
     if machine is not None:
         yield f"machine: {one_line(machine.text)}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import HeavyCell, MetricBudget
+from pytest_lecturecheck.budget.relations import EXAMPLE, Relation, parse_relation
 from pytest_lecturecheck.errors import UnitError
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.reported_value import MOST_WHOLE, UNIT
@@ -186,6 +187,15 @@ def _read_cell(item: object, example: str) -> HeavyCell:
     )
 
 
+def _read_relations(value: object) -> tuple[Relation, ...]:
+    if not isinstance(value, list):
+        raise _fault(value, f"a list of relations, for example [{EXAMPLE!r}]")
+    try:
+        return tuple(parse_relation(read_text(item)) for item in value)
+    except ValueError as error:
+        raise FaultError(str(error)) from error
+
+
 def _read_packages(value: object) -> dict[str, str]:
     packages = {}
     for text in read_texts(value):
@@ -238,6 +248,7 @@ ENTRY: Final[Table] = {
     "runs": ("run_count", read_positive),
     "machine": ("machine", read_text),
     "software": ("software", read_text),
+    "relations": ("relations", _read_relations),
     "heaviest_cells": ("heaviest", _read_cells),
 }
 METRICS: Final = {metric.key: metric for metric in Metric}

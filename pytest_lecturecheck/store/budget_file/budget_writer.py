@@ -37,7 +37,7 @@ from pytest_lecturecheck.store.budget_file.toml_text import Block, Kind, Piece, 
 from pytest_lecturecheck.store.surrogates import restore_surrogates
 from pytest_lecturecheck.units import GIB, KIB, MIB, TIB, format_size_up
 
-_ORDER: Final = ("recorded", "runs", "machine", "software", *METRICS, FIGURES, "heaviest_cells")
+_ORDER: Final = ("recorded", "runs", "machine", "software", *METRICS, FIGURES, "relations", "heaviest_cells")
 _RANKS: Final = ("rules", "lectures", "machines", "software")
 _HASH_LENGTH: Final = 7
 _HEAD: Final = """\
@@ -114,6 +114,8 @@ def entry_rows(entry: LectureBudget, tolerance: Tolerance, written: Mapping[str,
     for name, figure in sorted(entry.reported_values.items()):
         if figure.has_limit or figure.seen:
             rows[f"{FIGURES}.{name}"] = _figure_text(figure, written.get(f"{FIGURES}.{name}"))
+    if entry.relations:
+        rows["relations"] = _list_text([relation.text for relation in entry.relations])
     cells = [
         f"  {{ cell = {cell.number}, {'' if cell.line is None else f'line = {cell.line}, '}"
         f"peak_footprint = {quote(format_size_up(cell.peak_footprint_bytes))} }},\n"
