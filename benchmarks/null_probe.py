@@ -24,6 +24,10 @@ class NullProbe:
         """Know nothing."""
         return None
 
+    def fresh_snapshot(self) -> Snapshot | None:
+        """Know nothing."""
+        return None
+
     def close(self) -> Mapping[Metric, Reading]:
         """Give no readings."""
         return {}

@@ -94,6 +94,9 @@ class Probe(Protocol):
     def snapshot(self) -> Snapshot | None:
         """Return the last values read, or ``None`` before the first."""
 
+    def fresh_snapshot(self) -> Snapshot | None:
+        """Read the footprint now, at the cost of one sample, and return it; ``None`` as :meth:`snapshot`."""
+
     def close(self) -> Mapping[Metric, Reading]:
         """Stop reading and return the lecture's measurements; safe to call twice."""
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from pytest_lecturecheck.probe.memory_limits import read_text
 
+_IS_LINUX: Final = sys.platform == "linux"
 _PROC: Final = Path("/proc")
 _ENDING: Final = re.compile(r"\.(?:so|dylib)(?:\.(?P<version>[0-9.]+))?")
 _HASH: Final = re.compile(r"-[0-9a-f]{8}(?=[-.]|$)")
@@ -25,9 +26,8 @@ _NAME_CHARS: Final = 80
 
 def read_libraries(pid: int) -> dict[str, str]:
     """Return version and origin of each library that a process has loaded, by name; empty if it cannot be read."""
-    if sys.platform != "linux":
-        return {}
-    return parse_maps(read_text(_PROC / str(pid) / "maps") or "")
+    # There is no such file elsewhere; FreeBSD and Cygwin have one in another format.
+    return parse_maps(read_text(_PROC / str(pid) / "maps") or "") if _IS_LINUX else {}
 
 
 def parse_maps(text: str) -> dict[str, str]:

@@ -44,6 +44,10 @@ class RemoteProbe:
         """Return nothing: no memory was read."""
         return None
 
+    def fresh_snapshot(self) -> Snapshot | None:
+        """Return nothing: no memory can be read."""
+        return None
+
     def close(self) -> Mapping[Metric, Reading]:
         """Return the wall time of all cells; safe to call twice."""
         return _readings(self._total_seconds)

@@ -42,6 +42,10 @@ class FakeProbe:
         self.calls.append("snapshot")
         return self.last
 
+    def fresh_snapshot(self) -> Snapshot | None:
+        self.calls.append("fresh_snapshot")
+        return self.last
+
     def close(self) -> Mapping[Metric, Reading]:
         self.calls.append("close")
         return self.lecture

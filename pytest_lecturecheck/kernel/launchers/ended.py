@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import subprocess
+import sys
 from contextlib import suppress
 
 
@@ -14,13 +15,14 @@ def wait_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
     :meth:`subprocess.Popen.wait` with a time limit looks again and again, and sleeps in between.
     """
-    with suppress(OSError, AttributeError):
-        descriptor = os.pidfd_open(process.pid)
-        try:
-            select.select([descriptor], [], [], seconds)
-        finally:
-            os.close(descriptor)
-        return process.poll() is not None
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                select.select([descriptor], [], [], seconds)
+            finally:
+                os.close(descriptor)
+            return process.poll() is not None
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=seconds)
     return process.poll() is not None

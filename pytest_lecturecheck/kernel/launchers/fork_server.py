@@ -399,7 +399,11 @@ def _reap(kernel: int) -> tuple[dict[str, Any] | None, bool]:
             return end, True
         if pid == kernel:
             cpu = usage.ru_utime + usage.ru_stime
-            end = {"exit": os.waitstatus_to_exitcode(status), "cpu_seconds": cpu}
+            end = {
+                "exit": os.waitstatus_to_exitcode(status),
+                "cpu_seconds": cpu,
+                "peak_rss_bytes": usage.ru_maxrss * 1024,
+            }
 
 
 def _send(control: socket.socket, message: dict[str, Any]) -> None:

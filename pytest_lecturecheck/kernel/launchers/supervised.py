@@ -51,6 +51,7 @@ class SupervisedProcess:
         supervisor_pid: process id of its parent, which everything that comes from the kernel stays below.
         returncode: exit status, negative for a signal; ``None`` while the kernel is not known to have ended.
         cpu_seconds: CPU time of the kernel and of its children that it had waited for, once it has ended.
+        peak_rss_bytes: most resident memory of the kernel since its peak was last reset, likewise (``ru_maxrss``).
         is_tree_empty: whether nothing was left below the supervisor when the kernel ended.
         has_joined: whether the kernel has joined the memory group that it was given.
         is_forked: whether the kernel was forked, and not executed.
@@ -67,6 +68,7 @@ class SupervisedProcess:
         self.find_strays = find_strays
         self.returncode: int | None = None
         self.cpu_seconds: float | None = None
+        self.peak_rss_bytes: int | None = None
         self.is_tree_empty = False
         self.lost_supervisor = False
         self.has_joined = self.is_forked = False
@@ -99,6 +101,7 @@ class SupervisedProcess:
         message = json.loads(data)
         self.returncode = int(message["exit"])
         self.cpu_seconds = float(message["cpu_seconds"])
+        self.peak_rss_bytes = int(message["peak_rss_bytes"])
         self.is_tree_empty = not message["has_left"]
 
     def wait(self, timeout: float | None = None) -> int:

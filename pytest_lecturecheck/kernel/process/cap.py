@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.model.evidence import WatchdogReason, WatchdogStop
-from pytest_lecturecheck.model.probe import Probe
+from pytest_lecturecheck.model.probe import Probe, Snapshot
 from pytest_lecturecheck.units import MIB
 
 _RESERVE_FRACTION: Final = 0.05
 _LEAST_RESERVE_BYTES: Final = 256 * MIB
 _LEAST_CAP_BYTES: Final = 256 * MIB
 _WATCH_SECONDS: Final = 0.02
+_LEAST_PAUSE_SECONDS: Final = 0.002
+_FASTEST_BYTES_PER_SECOND: Final = 4096 * MIB
+"""What one thread allocates and fills at most in a second; the watchdog expects it of every run."""
+_READING_SHARE: Final = 0.05
+"""Share of a core that readings near the cap may take."""
 _MACHINE_ROUNDS: Final = (5, 50)
 """The watchdog reads the machine's memory at most and at least once in this many rounds."""
 _FASTEST_BYTES_PER_ROUND: Final = 256 * MIB
@@ -88,11 +94,12 @@ async def watch(
             containers often have.
     """
     floor_bytes = _LEAST_RESERVE_BYTES // 4
-    rounds_left = rounds_outside = 0
+    rounds_left, rounds_outside = 0.0, 0
+    pace = _Pace(cap)
     while True:
-        await asyncio.sleep(_WATCH_SECONDS)
-        rounds_left -= 1
-        snapshot = probe.snapshot()
+        await asyncio.sleep(pace.seconds)
+        rounds_left -= pace.seconds / _WATCH_SECONDS
+        snapshot = pace.read(probe)
         if snapshot is None:
             continue
         # A group is the better judge: it does not charge library files that other processes use as well.
@@ -112,6 +119,63 @@ async def watch(
                 reason = WatchdogReason.MACHINE
                 kill(WatchdogStop(reason=reason, footprint_bytes=footprint, available_bytes=available))
                 return
+
+
+class _Pace:
+    """
+    The time between two readings of a run that only the watchdog limits: shorter near the cap.
+
+    Args:
+        cap: the cap.
+
+    Attributes:
+        seconds: time until the next reading.
+    """
+
+    def __init__(self, cap: Cap) -> None:
+        self.seconds = _WATCH_SECONDS
+        self._limit_bytes = cap.limit_bytes
+        self._is_alone = cap.group is None and not cap.holder
+        self._last_bytes, self._last_at = 0, 0.0
+
+    def read(self, probe: Probe) -> Snapshot | None:
+        """Return a reading, a fresh one near the cap, and set the time until the next."""
+        if not self._is_alone:
+            return probe.snapshot()
+        if self.seconds == _WATCH_SECONDS:
+            snapshot = probe.snapshot()
+            if snapshot is None or self._pause_after(snapshot) == _WATCH_SECONDS:
+                return snapshot
+        begun_at = time.perf_counter()
+        snapshot = probe.fresh_snapshot()
+        if snapshot is None:
+            return None
+        cost_seconds = time.perf_counter() - begun_at
+        self.seconds = min(_WATCH_SECONDS, max(self._pause_after(snapshot), cost_seconds / _READING_SHARE))
+        return snapshot
+
+    def _pause_after(self, snapshot: Snapshot) -> float:
+        now = time.perf_counter() - snapshot.age_seconds
+        growth = 0.0
+        if now > self._last_at > 0:
+            growth = (snapshot.footprint_bytes - self._last_bytes) / (now - self._last_at)
+        self._last_bytes, self._last_at = snapshot.footprint_bytes, now
+        return pause_seconds(self._limit_bytes - snapshot.footprint_bytes, growth)
+
+
+def pause_seconds(headroom_bytes: int, bytes_per_second: float) -> float:
+    """
+    Return the time until the next reading: half of what the fastest run would take to the cap.
+
+    Args:
+        headroom_bytes: what the run may still take.
+        bytes_per_second: how fast it grew between the last two readings.
+
+    Returns:
+        2 to 20 milliseconds.
+    """
+    fastest = max(bytes_per_second, _FASTEST_BYTES_PER_SECOND)
+    return min(_WATCH_SECONDS, max(_LEAST_PAUSE_SECONDS, headroom_bytes / fastest / 2))
 
 
 def _rounds_to_next_read(available_bytes: int | None) -> int:

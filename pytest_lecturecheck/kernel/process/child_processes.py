@@ -15,6 +15,7 @@ _LOOK_SECONDS: Final = 0.02
 _RUNNING_FRACTION: Final = 0.2
 """A thread that computes in Python beside others waits for the interpreter's lock part of the time."""
 _COMMAND_CHARS: Final = 200
+_HAS_STATES: Final = sys.platform != "win32"
 _CLOCK_SECONDS: Final = 0.02 if sys.platform == "linux" else 0.1
 """Start times of processes are as exact as the system's clock ticks."""
 
@@ -40,7 +41,7 @@ async def wants_cpu(kernel_pid: int) -> bool | None:
     Returns:
         ``None`` where the state of a process cannot be read or says nothing (Windows).
     """
-    if sys.platform == "win32":
+    if not _HAS_STATES:
         return None
     running, looks = 0, 10
     for _ in range(looks):

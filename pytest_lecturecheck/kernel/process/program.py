@@ -31,6 +31,7 @@ _END_SECONDS: Final = 10.0
 _GATE_SECONDS: Final = 0.001
 _WAIT: Final = 'read -r _ < "$0"; exec "$@"'
 _READ_BYTES: Final = 65_536
+_NO_WAIT: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _LAST_OUTPUT_SECONDS: Final = 5.0
 
 
@@ -57,7 +58,7 @@ class Gate:
         """Let the program begin."""
         while self.folder and not has_ended():
             try:
-                pipe = os.open(f"{self.folder}/gate", os.O_WRONLY | os.O_NONBLOCK)
+                pipe = os.open(f"{self.folder}/gate", os.O_WRONLY | _NO_WAIT)
             except OSError:
                 # The shell has not come to the pipe yet.
                 await asyncio.sleep(_GATE_SECONDS)

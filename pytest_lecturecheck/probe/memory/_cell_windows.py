@@ -149,6 +149,17 @@ class CellWindows(abc.ABC, Generic[AnyWindow, AnyLecture]):
     def snapshot(self) -> Snapshot | None:
         """Return the last values read, or ``None`` before the first."""
 
+    def fresh_snapshot(self) -> Snapshot | None:
+        """Read the footprint now, and return it; ``None`` before the first reading."""
+        with self._lock:
+            if self._result is None:
+                self._read_footprint()
+        return self.snapshot()
+
+    @abc.abstractmethod
+    def _read_footprint(self) -> None:
+        """Read what the tree holds, at the cost of one sample."""
+
     @abc.abstractmethod
     def sample(self, interval_seconds: float) -> bool:
         """Take one cheap sample, and return True if an expensive one is wanted."""

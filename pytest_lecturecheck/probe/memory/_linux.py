@@ -145,6 +145,10 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
                 process_count=self._process_count,
             )
 
+    def _read_footprint(self) -> None:
+        self._read_memory()
+        self._read_tree()
+
     def sample(self, interval_seconds: float) -> bool:
         """Take one cheap sample, and return True if proportional sizes are worth reading."""
         # Outside of the lock: a scan must not delay the end of a cell.

@@ -79,6 +79,9 @@ class SampledProbe(CellWindows[SampledWindow, WindowSum]):
                 process_count=1 + len(self._descendants.members),
             )
 
+    def _read_footprint(self) -> None:
+        self._read()
+
     def sample(self, interval_seconds: float) -> bool:
         """Take one sample; there is no more expensive one."""
         with self._lock:
