@@ -64,13 +64,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     ended: list[SupervisedProcess] = []
-    take = SupervisedProcess._take
+    close = SupervisedProcess.close
 
-    def note(process: SupervisedProcess, data: bytes) -> None:
-        take(process, data)
+    def note(process: SupervisedProcess) -> None:
         ended.append(process)
+        close(process)
 
-    SupervisedProcess._take = note  # type: ignore[method-assign]
+    SupervisedProcess.close = note  # type: ignore[method-assign]
     bench = Workbench(
         platform="cap",
         machine=detect_machine(),

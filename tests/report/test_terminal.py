@@ -109,6 +109,18 @@ def test_any_text_is_harmless_everywhere(text):
         assert UNSAFE.search(output) is None
 
 
+def test_a_warning_in_one_long_line_stays_whole():
+    warning = (
+        "/opt/hostedtoolcache/Python/3.12.4/x64/lib/python3.12/subprocess.py:1885: RuntimeWarning: os.fork() was called. "
+        "os.fork() is incompatible with multithreaded code, and JAX is multithreaded, so this will likely lead to a "
+        "deadlock."
+    )
+    entry = failed()
+    cells = [replace(item, output_extract=f"{warning}\n") if item.number == 3 else item for item in entry.run.cells]
+    shown = render_failure(replace(entry, run=replace(entry.run, cells=tuple(cells))), width=80)
+    assert warning in " ".join(shown.split())
+
+
 def test_very_long_lines_are_bounded():
     text = render_failure(hostile_entry("x" * 200_000 + "\n" * 10_000), width=80)
     assert len(text) < 20_000

@@ -232,6 +232,7 @@ def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
     mark = [f"{_INDENT}[... {left_out} lines left out ...]"] if left_out > 0 else []
     room = width - len(_INDENT)
     shown = rows if left_out <= 0 else rows[-limit:]
+    # A warning of a library is one long line, which has to stay whole.
     return mark + [
-        f"{_INDENT}{piece}".rstrip() for row in shown for piece in fold_between_words(cut(row, 1, 2 * room), room)
+        f"{_INDENT}{piece}".rstrip() for row in shown for piece in fold_between_words(cut(row, 1, _LINE_CHARS), room)
     ]

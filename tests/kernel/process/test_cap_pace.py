@@ -49,9 +49,9 @@ def test_readings_become_more_frequent_near_the_cap(headroom, rate, seconds):
     assert pause_seconds(headroom, rate) == pytest.approx(seconds, rel=0.01)
 
 
-def stop_of(probe, cap):
+def stop_of(probe, cap, available_bytes=None):
     stops = []
-    asyncio.run(asyncio.wait_for(watch(cap, probe, lambda: None, stops.append), 30))
+    asyncio.run(asyncio.wait_for(watch(cap, probe, lambda: available_bytes, stops.append), 30))
     return stops
 
 
@@ -64,15 +64,9 @@ def test_near_the_cap_the_watchdog_reads_for_itself():
 
 def test_far_from_the_cap_the_watchdog_uses_the_samples_there_are():
     probe = FakeProbe(last=snapshot(100 * MIB))
-
-    async def watch_a_moment():
-        watching = asyncio.ensure_future(watch(Cap(limit_bytes=CAP), probe, lambda: None, lambda _why: None))
-        while len(probe.calls) < 3:
-            await asyncio.sleep(0)
-        watching.cancel()
-
-    asyncio.run(watch_a_moment())
-    assert set(probe.calls) == {"snapshot"}
+    (stop,) = stop_of(probe, Cap(limit_bytes=CAP), available_bytes=MIB)
+    assert stop.reason is WatchdogReason.MACHINE
+    assert probe.calls == ["snapshot"]
 
 
 def test_a_fresh_reading_sees_what_no_sample_has_seen_yet():
