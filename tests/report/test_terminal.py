@@ -111,7 +111,7 @@ def test_any_text_is_harmless_everywhere(text):
 
 def test_a_warning_in_one_long_line_stays_whole():
     warning = (
-        "/opt/hostedtoolcache/Python/3.12.4/x64/lib/python3.12/subprocess.py:1885: RuntimeWarning: os.fork() was called. "
+        "/opt/hostedtoolcache/Python/3.12/x64/lib/python3.12/subprocess.py:1885: RuntimeWarning: os.fork() was called. "
         "os.fork() is incompatible with multithreaded code, and JAX is multithreaded, so this will likely lead to a "
         "deadlock."
     )
