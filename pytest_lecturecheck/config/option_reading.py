@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.config.declared_table import with_declared_options
 from pytest_lecturecheck.config.option_row import Option
 from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
@@ -160,7 +161,8 @@ def read_settings_file(rootdir: Path) -> tuple[str, Mapping[str, Any]]:
         SettingsError: the file is not valid TOML, a key is unknown, or a value cannot be used.
     """
     name, table = load_table(rootdir)
-    return name, _check_table(table, name)
+    checked = _check_table(table, name)
+    return name, with_declared_options(checked, name) if "declared" in checked else checked
 
 
 def load_table(rootdir: Path) -> tuple[str, Mapping[str, Any]]:

@@ -21,6 +21,8 @@ from pytest_lecturecheck.model.timeline import MemorySample
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT, title_of
 
 _SAME_PEAK_FRACTION: Final = 0.99
+PROGRAM_LAUNCHER: Final = "program"
+"""The launcher of a plain program, which has no kernel and one step."""
 
 
 class Outcome(StrEnum):
@@ -136,6 +138,11 @@ class Run:
         return reading if isinstance(reading, Measurement) else None
 
     @property
+    def is_program(self) -> bool:
+        """Return True for a plain program; its one step is no code cell."""
+        return self.launch.launcher == PROGRAM_LAUNCHER
+
+    @property
     def is_comparable(self) -> bool:
         """Return True if the whole lecture ran undisturbed: without traces, without a capture, to its last cell."""
         return not self.is_profiled and self.captured_cell is None and self.until_cell is None
@@ -181,9 +188,9 @@ class Run:
         Return the cells with a measurement of ``metric``, the highest first; equals stay in the order of the cells.
 
         Memory within 1 % of the highest counts as equal: a later cell that only keeps what an earlier one took is not
-        charged for it. A cohort has no such cells: its measurements are those of several kernels.
+        charged for it. A cohort has no such cells: its measurements are those of several kernels. Nor has a program.
         """
-        if self.members:
+        if self.members or self.is_program:
             return ()
         pairs = [(cell, found.value) for cell in self.cells if (found := cell.measured(metric)) is not None]
         ordered: list[CellRun] = []

@@ -57,6 +57,8 @@ class RunSettings:
         skip_reason: why the lecture is not run at all; an empty string runs it in spite of a lower layer.
         declared_memory_bytes: memory that a README declares.
         declared_time_seconds: time that a README declares.
+        declared_core_count: cores of the machine that a README declares.
+        declared_disk_bytes: disk space that a README declares.
         enforce_declared: the lecture runs under the declared memory and time.
         memory_cap_bytes: memory that the lecture's processes may take before they are stopped; :data:`AUTOMATIC_CAP`
             works it out, :data:`NO_LIMIT` sets none.
@@ -82,6 +84,8 @@ class RunSettings:
     skip_reason: str | None = None
     declared_memory_bytes: int | None = None
     declared_time_seconds: float | None = None
+    declared_core_count: int | None = None
+    declared_disk_bytes: int | None = None
     enforce_declared: bool | None = None
     memory_cap_bytes: float | None = None
     gpu: GpuNeed | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +13,12 @@ import pytest
 from pytest_lecturecheck.config.options import Mode
 from pytest_lecturecheck.plugin.progress_line import encoding_of
 from pytest_lecturecheck.plugin.xdist import has_workers
-from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared
+from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared, render_declared_room
 from pytest_lecturecheck.report.terminal.progress import render_header
 from pytest_lecturecheck.session.failure_memory import is_ci
 
 if TYPE_CHECKING:
+    from pytest_lecturecheck.model.settings import RunSettings
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.plugin.progress_display import ProgressDisplay
     from pytest_lecturecheck.session.cache_filling import CacheFiller
@@ -79,14 +82,28 @@ class TerminalHooks:
             context.machine,
             context.settings.mode.value,
             os.path.relpath(budget_file, context.rootdir) if exists else None,
-            declared_text(layers.declared_memory_bytes, layers.declared_time_seconds),
+            declared_text(
+                layers.declared_memory_bytes,
+                layers.declared_time_seconds,
+                layers.declared_core_count,
+                layers.declared_disk_bytes,
+            ),
         )
         if layers.env_profile is not None:
             lines.append(f"environment profile of kernels: {layers.env_profile}")
         if layers.declared_memory_bytes is not None:
             lines += render_declared(layers.declared_memory_bytes, context.machine)
+        lines += self._declared_room_lines(layers)
         lines += self._notices.take_new(context.memory.warnings)
         return [self._guard(line) for line in lines]
+
+    def _declared_room_lines(self, layers: RunSettings) -> list[str]:
+        cores, disk = layers.declared_core_count, layers.declared_disk_bytes
+        free = None
+        if disk is not None:
+            with contextlib.suppress(OSError):
+                free = shutil.disk_usage(self._context.rootdir).free
+        return render_declared_room(cores, disk, core_count=self._context.machine.core_count, free_bytes=free)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the summary table, what was recorded, and where the reports are."""

@@ -95,7 +95,7 @@ def focus_text(entry: Entry) -> str:
     A cell with a fence or a mark of its own starts one or more lines above its code, which tables of cells name.
     """
     cell = entry.focus
-    if cell is None:
+    if cell is None or entry.run.is_program:
         return ""
     text = f"code cell {cell.number} of {len(entry.subject.cells)}"
     if cell.line is None or cell.line == entry.line:

@@ -92,7 +92,12 @@ class ProgramSession:
         run = asyncio.run(
             run_program(program, ports, platform=self._platform, machine=self._machine, on_output=on_output)
         )
-        entry = _judged(run, self.results, self._policy.declared_memory_bytes, self._policy.declared_time_seconds)
+        policy = Policy(
+            declared_memory_bytes=self._policy.declared_memory_bytes,
+            declared_time_seconds=self._policy.declared_time_seconds,
+            tolerance=self.results.tolerance,
+        )
+        entry = _judged(run, self.results, policy)
         entry = with_joint_notes(entry, self._root)
         self.results.take([entry])
         return entry
@@ -180,12 +185,17 @@ def run_in_session(spec: ProgramSpec, context: RuntimeContext, *, limit_seconds:
                 on_output=lambda _data: None,
             )
         )
-    entry = _judged(run, context.results, settings.declared_memory_bytes, settings.declared_time_seconds)
+    policy = Policy(
+        declared_memory_bytes=settings.declared_memory_bytes,
+        declared_time_seconds=settings.declared_time_seconds,
+        declared_disk_bytes=settings.declared_disk_bytes,
+        tolerance=context.results.tolerance,
+    )
+    entry = _judged(run, context.results, policy)
     return with_joint_notes(entry, context.rootdir)
 
 
-def _judged(run: Run, results: Results, memory_bytes: int | None, time_seconds: float | None) -> Entry:
-    policy = Policy(declared_memory_bytes=memory_bytes, declared_time_seconds=time_seconds, tolerance=results.tolerance)
+def _judged(run: Run, results: Results, policy: Policy) -> Entry:
     wall = run.measured(Metric.WALL)
     return Entry(
         run=run,

@@ -46,6 +46,7 @@ def _policy(context: RuntimeContext, run: Run, settings: RunSettings) -> Policy:
         strict_except=frozenset(settings.strict_except or ()),
         declared_memory_bytes=settings.declared_memory_bytes if is_alone else None,
         declared_time_seconds=settings.declared_time_seconds if is_alone else None,
+        declared_disk_bytes=settings.declared_disk_bytes if is_alone else None,
         tolerance=context.results.tolerance,
         known_platforms=context.results.known_platforms(run.lecture, run.variant),
         former_name=context.results.former_name(run.lecture, run.variant),

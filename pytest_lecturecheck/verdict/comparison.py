@@ -28,11 +28,35 @@ _WIDE_FRACTION: Final = 0.8
 
 
 def compare_declared(run: Run, policy: Policy) -> Iterator[Comparison]:
-    """Compare a run with the memory and the time that a README declares."""
+    """Compare a run with the memory, the time and the disk space that a README declares."""
     declared = ((Metric.PEAK_FOOTPRINT, policy.declared_memory_bytes), (Metric.WALL, policy.declared_time_seconds))
     for metric, limit in declared:
         if limit is not None:
             yield _compare_one_declared(run, metric, limit)
+    if policy.declared_disk_bytes is not None:
+        yield _compare_declared_disk(run, policy.declared_disk_bytes)
+
+
+def _compare_declared_disk(run: Run, limit: float) -> Comparison:
+    """Compare all that was written, which is no less than what was on the disk at any moment."""
+    metric = Metric.DISK_WRITTEN
+    measured = run.measured(metric)
+    written = _as_written(metric, limit)
+    if measured is None:
+        return _not_measured(run, metric, limit, f"declared {metric.format_value(limit)}{written}")
+    upper = measured.upper_bound
+    most = measured.value if upper is None else upper
+    shown, shown_limit = metric.format_values_apart(most, limit)
+    if most > limit:
+        kind = VerdictKind.NOT_MEASURED
+        message = (
+            f"wrote {shown} to disk in all, declared {shown_limit}{written}: some of it may have been removed since"
+        )
+    else:
+        kind = VerdictKind.FITS
+        at_least = "at least " if upper is None else ""
+        message = f"wrote {at_least}{shown} to disk, which fits the declared {shown_limit}{written}"
+    return Comparison(metric=metric, kind=kind, limit=limit, measured=measured, message=message)
 
 
 def _compare_one_declared(run: Run, metric: Metric, limit: float) -> Comparison:

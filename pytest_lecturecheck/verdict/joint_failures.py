@@ -92,15 +92,19 @@ def _internal_limit(failures: Sequence[_Failure]) -> Iterator[str]:
     grew = f"while the limit grew from {format_size(limits[0])} to {format_size(limits[-1])}"
     if peaks[-1] - peaks[0] <= _SAME_PEAK_FRACTION * peaks[-1] and peaks[-1] < _NEAR_LIMIT_FRACTION * limits[-1]:
         yield (
-            f"{len(alike)} runs failed in code cell {last.cell} at the same peak of about {format_size(peaks[-1])}, "
+            f"{len(alike)} runs failed{_where(last)} at the same peak of about {format_size(peaks[-1])}, "
             f"{grew}: an internal limit or one request that is too large, not want of memory; "
             "a larger machine does not help"
         )
     elif all(item.peak_bytes >= _NEAR_LIMIT_FRACTION * item.limit_bytes for item in alike):
         yield (
-            f"{len(alike)} runs failed in code cell {last.cell}, each at its limit, {grew}: "
-            f"the cell needs more than {format_size(limits[-1])}"
+            f"{len(alike)} runs failed{_where(last)}, each at its limit, {grew}: "
+            f"{'it' if last.run.is_program else 'the cell'} needs more than {format_size(limits[-1])}"
         )
+
+
+def _where(failure: _Failure) -> str:
+    return "" if failure.run.is_program else f" in code cell {failure.cell}"
 
 
 def _scattered(failures: Sequence[_Failure]) -> Iterator[str]:
@@ -133,11 +137,13 @@ def _requests_met_elsewhere(runs: Sequence[Run]) -> Iterator[str]:
             key = (run.platform, other.platform)
             if size is None or key in said or not _is_elsewhere(run, other):
                 continue
+            where = "" if run.is_program else f" in code cell {evidence.cell_number}"
+            which = "it" if run.is_program else "that cell"
             if abs(size - asked) <= _SAME_SIZE_FRACTION * max(size, asked):
                 said.add(key)
                 yield (
-                    f"the request of {format_size(asked)} in code cell {evidence.cell_number} on {run.platform} is "
-                    f"what that cell took on {other.platform} ({format_size(size)}): "
+                    f"the request of {format_size(asked)}{where} on {run.platform} is "
+                    f"what {which} took on {other.platform} ({format_size(size)}): "
                     "both do the same, and one is refused it"
                 )
 

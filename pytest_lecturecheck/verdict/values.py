@@ -76,6 +76,7 @@ class Policy:
         strict_except: kinds of findings that ``strict`` does not turn into failures.
         declared_memory_bytes: memory that a README declares, or ``None``.
         declared_time_seconds: time that a README declares, or ``None``.
+        declared_disk_bytes: disk space that a README declares, or ``None``.
         tolerance: rule for limits that would be derived now; it defines "far under".
         known_platforms: peak footprint of the lecture on other platforms in bytes, by label, as context.
         former_name: a name in the budget file that no lecture has, and that this one probably had (with its variant);
@@ -86,6 +87,7 @@ class Policy:
     strict_except: frozenset[FindingKind] = frozenset()
     declared_memory_bytes: int | None = None
     declared_time_seconds: float | None = None
+    declared_disk_bytes: int | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
     known_platforms: Mapping[str, float] = field(default_factory=dict)
     former_name: str = ""

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared
+from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared, render_declared_room
 from pytest_lecturecheck.units import GIB
 
 MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="CPU", core_count=4, ram_bytes=64 * GIB)
@@ -48,3 +48,16 @@ def test_machine_is_compared_with_declared_memory(machine, line):
 )
 def test_declared_limits_keep_their_units(size, seconds, text):
     assert declared_text(size, seconds) == text
+
+
+def test_declared_cores_and_disk_are_named():
+    assert declared_text(DECLARED, None, 16, 50 * 10**9) == "24 GB of memory, 16 cores, 50 GB of disk"
+
+
+def test_machine_is_compared_with_declared_cores_and_disk():
+    assert render_declared_room(16, 50 * 10**9, core_count=2, free_bytes=2**30) == [
+        "declared cores 16: this run has only 2; lectures may take longer here than declared",
+        "declared disk 46.6 GiB (50 GB): only 1 GiB are free here",
+    ]
+    assert render_declared_room(2, 10**9, core_count=2, free_bytes=None) == ["declared cores 2: this run has 2"]
+    assert render_declared_room(None, None, core_count=2, free_bytes=1) == []

@@ -7,7 +7,7 @@ from support.made_entries import GIB, MACHINE, MIB, cell, run_of
 from support.made_records import made_evidence
 
 from pytest_lecturecheck.model.cell_run import CellError, CellStatus
-from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, Outcome
 from pytest_lecturecheck.verdict.joint_failures import read_together
 
 LIBRARY = ("File /env/lib/python3.12/site-packages/scipy/sparse/linalg/_dsolve/linsolve.py:413, in splu(A)",)
@@ -50,6 +50,13 @@ def test_the_same_peak_under_growing_limits_is_an_internal_limit():
             "a larger machine does not help"
         ),
     )
+
+
+def test_failures_of_a_program_name_no_cell():
+    (text,) = read_together(
+        [failure(1100, 4096, launcher=PROGRAM_LAUNCHER), failure(1110, 8192, launcher=PROGRAM_LAUNCHER)]
+    )
+    assert text.startswith("2 runs failed at the same peak of about 1.08 GiB, while the limit grew")
 
 
 @pytest.mark.parametrize(

@@ -113,3 +113,19 @@ def test_declared_and_recorded_limits_that_are_exceeded_are_both_listed():
 
 
 # Bad ends
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "headline"),
+    [
+        (MIB, VerdictKind.FITS, "wrote 1 MiB to disk, which fits the declared 9.54 MiB (10 MB)"),
+        (
+            20 * MIB,
+            VerdictKind.NOT_MEASURED,
+            "wrote 20 MiB to disk in all, declared 9.54 MiB (10 MB): some of it may have been removed since",
+        ),
+    ],
+)
+def test_all_that_is_written_is_compared_with_the_declared_disk(written, kind, headline):
+    found = run(measurement(PEAK, MIB), measurement(Metric.DISK_WRITTEN, written))
+    check(judge(found, None, Policy(declared_disk_bytes=10**7)), kind, headline, failed=False)

@@ -31,7 +31,7 @@ from pytest_lecturecheck.model.manifest import EnvironmentFacts, join_manifest
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import CellReadings, Probe
-from pytest_lecturecheck.model.run import LaunchFacts, Outcome, Run
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, LaunchFacts, Outcome, Run
 from pytest_lecturecheck.model.run_conditions import RunConditions
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT
 
@@ -95,7 +95,9 @@ class _ProgramRun:
             platform=platform,
             outcome=Outcome.COMPLETED,
             machine=machine,
-            launch=LaunchFacts(started=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), launcher="program"),
+            launch=LaunchFacts(
+                started=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), launcher=PROGRAM_LAUNCHER
+            ),
             conditions=RunConditions(environment=dict(program.environment)),
         )
 

@@ -167,14 +167,15 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
     if evidence is not None:
         for title, lines in (
             ("Python stack at the timeout", evidence.timeout.stack),
-            ("End of the kernel's stderr", evidence.exit.stderr_tail),
+            (f"End of the {'program' if entry.run.is_program else 'kernel'}'s stderr", evidence.exit.stderr_tail),
             ("Log of the operating system", evidence.memory.kernel_log),
         ):
             if any(line.strip() for line in lines):
                 yield DetailBlock(title=title, text=_block_text("\n".join(lines)))
     shown = cell if cell is not None and evidence is not None else None
     if shown is not None and shown.output_extract.strip():
-        yield DetailBlock(title=f"Output of code cell {shown.number}", text=_block_text(shown.output_extract))
+        whose = "the program" if entry.run.is_program else f"code cell {shown.number}"
+        yield DetailBlock(title=f"Output of {whose}", text=_block_text(shown.output_extract))
 
 
 # -- measurements -----------------------------------------------------------------------------------------------------

@@ -6,11 +6,46 @@ from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.units import format_declared_duration, format_si, format_size, format_sizes_apart
 
 
-def declared_text(declared_bytes: int | None, declared_seconds: float | None) -> str:
+def declared_text(
+    declared_bytes: int | None,
+    declared_seconds: float | None,
+    declared_cores: int | None = None,
+    declared_disk_bytes: int | None = None,
+) -> str:
     """Return the declared limits in the units they were probably written in (``24 GB of memory, 2 h``)."""
     memory = (format_si(declared_bytes) or format_size(declared_bytes)) if declared_bytes is not None else ""
     time = format_declared_duration(declared_seconds) if declared_seconds is not None else ""
-    return ", ".join(part for part in (f"{memory} of memory" if memory else "", time) if part)
+    disk = (
+        (format_si(declared_disk_bytes) or format_size(declared_disk_bytes)) if declared_disk_bytes is not None else ""
+    )
+    cores = f"{declared_cores} core{'' if declared_cores == 1 else 's'}" if declared_cores is not None else ""
+    parts = (f"{memory} of memory" if memory else "", time, cores, f"{disk} of disk" if disk else "")
+    return ", ".join(part for part in parts if part)
+
+
+def render_declared_room(
+    declared_cores: int | None, declared_disk_bytes: int | None, *, core_count: int, free_bytes: int | None
+) -> list[str]:
+    """
+    Render whether a machine has the declared cores, and its disk the declared space.
+
+    Args:
+        declared_cores: cores that a README declares, or ``None``.
+        declared_disk_bytes: disk space that a README declares, or ``None``.
+        core_count: cores that this session can use.
+        free_bytes: free space of the disk that holds the lectures, or ``None`` if it could not be read.
+    """
+    lines = []
+    if declared_cores is not None:
+        has = f"{'only ' if core_count < declared_cores else ''}{core_count}"
+        slower = "; lectures may take longer here than declared" if core_count < declared_cores else ""
+        lines.append(f"declared cores {declared_cores}: this run has {has}{slower}")
+    if declared_disk_bytes is not None and free_bytes is not None:
+        declared, free = format_sizes_apart(declared_disk_bytes, free_bytes)
+        written = format_si(declared_disk_bytes)
+        only = "only " if free_bytes < declared_disk_bytes else ""
+        lines.append(f"declared disk {declared}{f' ({written})' if written else ''}: {only}{free} are free here")
+    return lines
 
 
 def render_declared(declared_bytes: int, machine: Machine) -> list[str]:

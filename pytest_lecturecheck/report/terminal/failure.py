@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.model.cell_run import CellError, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
@@ -85,7 +86,7 @@ def _location(entry: Entry, loaded_from: str, width: int, paint: Paint) -> list[
     """Return the location that an editor opens, then the cell that it is in."""
     cell = entry.focus
     parts = [f"variant {one_line(entry.run.variant)}"] if entry.run.variant else []
-    if cell is not None:
+    if cell is not None and not entry.run.is_program:
         parts.append(focus_text(entry))
         if cell.line is None and (inner := entry.failing_line_in_cell) is not None:
             parts.append(f"line {inner} of {one_line(loaded_from) or 'the cell'}")
@@ -135,7 +136,8 @@ def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterato
     run, cause = entry.run, entry.verdict.cause
     error = _error(entry)
     if error is not None and error.traceback:
-        title = "Traceback of the kernel" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
+        whose = "program" if run.is_program else "kernel"
+        title = f"Traceback of the {whose}" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
         yield title, _traceback(entry, error, width, verbosity)
     yield "Possibly related findings", _findings(entry, width)
     if entry.verdict.kind is VerdictKind.NO_BUDGET:
@@ -143,10 +145,19 @@ def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterato
     if cause is not None:
         yield "Evidence", _items(cause.evidence, width)
         yield "What to do", _items(cause.advice, width)
-    yield "Output of the cell", _output(entry, width, verbosity)
-    if run.evidence is not None:
+    yield f"Output of the {'program' if run.is_program else 'cell'}", _output(entry, width, verbosity)
+    if run.is_program:
+        yield "Measured until its end", _measured(run)
+    elif run.evidence is not None:
         yield "Cells so far", render_cells(run, entry.focus, width=width, paint=paint, indent=_INDENT)
     yield "Notes", _items(entry.verdict.notes, width)
+
+
+def _measured(run: Run) -> list[str]:
+    if run.evidence is None:
+        return []
+    found = (run.measured(metric) for metric in (Metric.PEAK_FOOTPRINT, Metric.WALL, Metric.CPU))
+    return [f"{_INDENT}{item.metric.label}: {item.text}" for item in found if item is not None]
 
 
 def _error(entry: Entry) -> CellError | None:

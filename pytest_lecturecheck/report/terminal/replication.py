@@ -83,7 +83,7 @@ def _highest_text(entries: Sequence[Entry], metric: Metric) -> str:
 
 def _declared_text(entries: Sequence[Entry]) -> str:
     limits = {
-        item.metric: format_declared_size(item.limit)
+        item.metric: format_declared_size(item.limit) + (" of disk" if item.metric is Metric.DISK_WRITTEN else "")
         if item.metric.unit is Unit.BYTES
         else format_declared_duration(item.limit)
         for entry in entries
