@@ -12,6 +12,7 @@ from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
+    from pytest_lecturecheck.report.replication_sections import PlatformResult
     from pytest_lecturecheck.verdict.kept_session import KeptSession
 
 HELP: Final = "write paragraphs on memory, time and storage for a README"
@@ -22,12 +23,24 @@ is measured: upper bounds are rounded up and marked "up to", lower bounds are ro
 
   lecturecheck readme                          the latest run of each notebook, from all kept sessions of this platform
   lecturecheck readme last                     the last session only
-  lecturecheck readme last~1 > needs.md"""
+  lecturecheck readme last~1 > needs.md
+  lecturecheck readme --with windows.json --with mac.json    also what JSON reports of other machines say
+
+Runs of several platforms, kept here or given by --with, are set side by side for each notebook."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: the latest run of each notebook)")
+    parser.add_argument(
+        "--with",
+        dest="others",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="JSON report of another machine; repeatable",
+    )
     add_root(parser)
 
 
@@ -43,20 +56,57 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     """
     from pytest_lecturecheck.commands.session_lookup import entries_of, root_of, session_of, sessions_of  # noqa: PLC0415 - not for help
     from pytest_lecturecheck.report.readme_paragraph import render_readme  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.store.session_history import read_session  # noqa: PLC0415 - as above
 
+    others = [_undisturbed(read_session(path)) for path in options.others]
     if options.run is None:
-        sessions = _latest(sessions_of(options), root_of(options))
+        kept = [_undisturbed(session) for session in sessions_of(options)]
+        sessions = _latest(kept, root_of(options))
+        others = [*kept, *others]
     else:
-        sessions = [session_of(options, options.run)]
+        sessions = [_undisturbed(session_of(options, options.run))]
+    if not sessions:
+        msg = "the kept sessions hold no run of a whole notebook; run the package with --lecture-budget first"
+        raise LectureCheckError(msg)
     session = sessions[-1]
-    entries = [entry for kept in sessions for entry in entries_of(kept)]
+    entries = [entry for item in sessions for entry in entries_of(item)]
     if not any(entry.run.cells and any(cell.status.has_run for cell in entry.run.cells) for entry in entries):
         msg = f"{session.title} ran no cell, so there is nothing to report; choose another session"
         raise LectureCheckError(msg)
     text = render_readme(
-        entries, platform=session.platform, ended=session.ended, began=sessions[0].ended, version=session.version
+        entries,
+        platform=session.platform,
+        ended=session.ended,
+        began=sessions[0].ended,
+        version=session.version,
+        platforms=[
+            _result(session.platform, sessions),
+            *_results_elsewhere(others, session.platform, root_of(options)),
+        ],
     )
     return 0, text.rstrip("\n").split("\n")
+
+
+def _undisturbed(session: KeptSession) -> KeptSession:
+    """Leave out runs of a part, and runs that a trace or a capture disturbed: their values are not the notebook's."""
+    return replace(session, runs=tuple(kept for kept in session.runs if kept.run.is_comparable))
+
+
+def _results_elsewhere(sessions: Sequence[KeptSession], here: str, root: Path) -> list[PlatformResult]:
+    """Return the latest runs of each notebook on each other platform."""
+    by_platform: dict[str, list[KeptSession]] = {}
+    for session in sorted(sessions, key=lambda item: item.ended.timestamp() if item.ended is not None else 0.0):
+        by_platform.setdefault(session.platform, []).append(session)
+    by_platform.pop(here, None)
+    return [_result(platform, _latest(found, root)) for platform, found in sorted(by_platform.items())]
+
+
+def _result(platform: str, sessions: Sequence[KeptSession]) -> PlatformResult:
+    from pytest_lecturecheck.commands.session_lookup import entries_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.report.replication_sections import PlatformResult  # noqa: PLC0415 - as above
+
+    entries = [entry for session in sessions for entry in entries_of(session)]
+    return PlatformResult(platform=platform, entries=entries, ended=sessions[-1].ended if sessions else None)
 
 
 def _latest(sessions: Sequence[KeptSession], root: Path) -> list[KeptSession]:

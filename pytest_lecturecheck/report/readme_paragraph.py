@@ -20,6 +20,12 @@ from pytest_lecturecheck.report.bounds import MeasuredBound, bound_of, size_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.readable_markdown import pasted, span
+from pytest_lecturecheck.report.replication_sections import (
+    PlatformResult,
+    render_environment,
+    render_required_changes,
+    render_tested_on,
+)
 from pytest_lecturecheck.report.terminal.replication import replication_line
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -67,6 +73,7 @@ def render_readme(
     ended: dt.datetime | None,
     began: dt.datetime | None = None,
     version: str = "",
+    platforms: Sequence[PlatformResult] = (),
 ) -> str:
     """
     Render the paragraphs as Markdown.
@@ -77,6 +84,7 @@ def render_readme(
         ended: when the last session ended, or ``None``.
         began: when the first session ended, if there were several.
         version: version of this package that measured, or an empty string.
+        platforms: the latest runs on each platform, this one included.
     """
     made = [entry for entry in entries if entry.run.outcome not in _NOT_RUN]
     skipped = sorted({_title(entry) for entry in entries if entry.run.outcome is Outcome.SKIPPED})
@@ -90,8 +98,13 @@ def render_readme(
         "#### Computational details",
         _details(made, platform),
         _table(made),
+        *(["#### Tested on", render_tested_on(platforms)] if len(platforms) > 1 else []),
         "### For a replication report",
         _replication(made),
+        "#### Computing Environment of the Replicator",
+        render_environment(made),
+        "#### Required changes",
+        render_required_changes(entries),
     ]
     return "\n\n".join(blocks) + "\n"
 

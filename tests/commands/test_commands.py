@@ -137,6 +137,27 @@ def test_one_recorded_notebook_is_not_described_as_the_package(book, capsys):
     assert "\n1 notebook was run on 2026-01-12 and measured with " in call(capsys, "readme", "last")[1]
 
 
+def test_runs_of_other_platforms_stand_beside_in_a_readme(book, capsys):
+    first = before()
+    (file,) = keep(book, replace(first, platform="darwin-arm64-cpu"))
+    elsewhere = book / "mac.json"
+    file.rename(elsewhere)
+    keep(book, after())
+    assert "#### Tested on" not in call(capsys, "readme")[1]
+    status, out, _ = call(capsys, "readme", "last", "--with", str(elsewhere))
+    assert status == 0
+    assert "\n| notebook | `linux-x86_64-cpu` | `darwin-arm64-cpu` |\n" in out
+    assert "notebooks were run on 2026-01-12 and measured" in out
+
+
+def test_runs_of_a_part_are_no_notebook_of_a_readme(book, capsys):
+    session = before()
+    parts = tuple(replace(item, run=replace(item.run, until_cell=1)) for item in session.runs)
+    keep(book, replace(session, runs=parts))
+    status, _, err = call(capsys, "readme")
+    assert (status, "no run of a whole notebook" in err) == (2, True)
+
+
 def test_damaged_files_are_skipped_and_named(book, capsys):
     keep(book, before())
     (bad,) = keep(book, after())

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from support.examples import examples
 from support.hostile import HOSTILE, UNSAFE, hostile_entry
 from support.made_entries import MACHINE, MIB, cell, run_of
+from support.made_records import made_evidence
 from support.made_sessions import (
     GOLDEN,
     LARGER,
@@ -27,14 +28,16 @@ from support.made_sessions import (
 )
 
 from pytest_lecturecheck.budget.drift import Drift
+from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.readme_paragraph import render_readme
+from pytest_lecturecheck.report.replication_sections import PlatformResult, render_required_changes
 from pytest_lecturecheck.report.terminal.lecture_history import drift_of, moments_of, render_history
 from pytest_lecturecheck.report.terminal.session_diff_table import exceeding, render_comparison
-from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 from pytest_lecturecheck.verdict.session_diff import (
     Difference,
@@ -224,7 +227,7 @@ class Page(HTMLParser):
         self.tags.add(tag)
 
 
-README_TAGS = {"h3", "h4", "p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+README_TAGS = {"blockquote", "h3", "h4", "p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
 
 
 def check_hostile(text):
@@ -241,7 +244,9 @@ def check_hostile(text):
         *render_history([session, other], entry.run.lecture, width=80),
     ]
     assert UNSAFE.search("".join(shown)) is None
-    page = render_readme([replace(entry, run=completed), entry], platform=text, ended=None, version=text)
+    runs = [replace(entry, run=completed), entry]
+    others = [PlatformResult(platform=text, entries=runs), PlatformResult(platform="b", entries=runs)]
+    page = render_readme(runs, platform=text, ended=None, version=text, platforms=others)
     assert Page(page).tags <= README_TAGS
 
 
@@ -431,7 +436,21 @@ def test_notebooks_without_measurements_are_described():
     assert "Memory was not measured." in text
     assert "Disk writes were not measured. The size " in text
     assert "The code was last run on a machine of the class here. No GPU was used.\n" in text
-    assert text.endswith("machine unknown\n\nThere were no other findings.\n")
+    assert "machine unknown\n\nThere were no other findings.\n" in text
+    assert "- The machine was not recorded.\n" in text
+
+
+def test_changes_to_ask_for_follow_from_what_was_declared_and_lacking():
+    entry = package()[0]
+    fitting = replace(entry, verdict=judge(entry.run, None, Policy(declared_memory_bytes=10**12)))
+    fitting = replace(fitting, run=replace(entry.run, findings=()))
+    assert render_required_changes([fitting]) == "None follow from these runs."
+    small = replace(entry, verdict=judge(entry.run, None, Policy(declared_memory_bytes=10**6)))
+    assert render_required_changes([small]).startswith("> [REQUIRED] Please amend README to contain complete req")
+    evidence = made_evidence(cell_number=1, error=CellError(name="ModuleNotFoundError", value="No module named 'x'"))
+    run = replace(entry.run, outcome=Outcome.FAILED, evidence=evidence, findings=())
+    lacking = replace(entry, run=run, verdict=judge(run, None, Policy()))
+    assert render_required_changes([lacking]).startswith("> [REQUIRED] Please provide a `requirements.txt`")
 
 
 def test_packages_are_named_as_they_are_installed():

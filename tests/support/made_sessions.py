@@ -13,6 +13,7 @@ from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.readme_paragraph import render_readme
+from pytest_lecturecheck.report.replication_sections import PlatformResult
 from pytest_lecturecheck.report.terminal.lecture_history import render_history
 from pytest_lecturecheck.report.terminal.session_diff_table import render_comparison
 from pytest_lecturecheck.report.terminal.summary import render_summary
@@ -141,6 +142,15 @@ SESSION_RENDERINGS = {
     "history-100.txt": lambda: "\n".join(render_history(drifting(), "lectures/nuts.md", width=100)),
     "history-short-80.txt": lambda: "\n".join(render_history(drifting(3), "lectures/nuts.md", width=80)),
     "readme.md": lambda: render_readme(package(), platform="linux-x86_64-cpu", ended=START, version="1.0").rstrip("\n"),
+    "readme-platforms.md": lambda: render_readme(
+        package(),
+        platform="linux-x86_64-cpu",
+        ended=START,
+        platforms=[
+            PlatformResult(platform="linux-x86_64-cpu", entries=package(), ended=START),
+            PlatformResult(platform="darwin-arm64-cpu", entries=[died(), *package()[:1]]),
+        ],
+    ).rstrip("\n"),
     "readme-bad.md": lambda: render_readme(
         [within(), over(), failed(), died(), *quiet_ones()], platform="linux-x86_64-cpu", ended=None
     ).rstrip("\n"),
