@@ -142,9 +142,18 @@ class ReportedEntries:
         self._reported: dict[tuple[str, str], Sequence[Entry]] = {}
         self._decided: set[tuple[str, str]] = set()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Iterator[None]:
         """Add the entries to the results, remember failures, and call the hook for verdicts."""
+        self._take(report)
+        try:
+            return (yield)
+        finally:
+            if worker_of(report):
+                # JUnit and report logs have taken them, and pytest keeps the reports of a session.
+                report.user_properties[:] = _foreign_properties(report)
+
+    def _take(self, report: pytest.TestReport) -> None:
         # Other plugins run a failed item again (pytest-rerunfailures, flaky): its last run counts. With `--dist=each`
         # every worker reports the same node id.
         key = (report.nodeid, worker_of(report))
@@ -177,5 +186,9 @@ class ReportedEntries:
     def _drop_properties(self, report: pytest.TestReport, key: tuple[str, str]) -> None:
         """Keep the properties of a run that will be repeated out of JUnit, which reads them from this report."""
         if key not in self._decided:
-            report.user_properties[:] = [pair for pair in report.user_properties if not is_own_property(pair[0])]
+            report.user_properties[:] = _foreign_properties(report)
         self._decided.discard(key)
+
+
+def _foreign_properties(report: pytest.TestReport) -> list[tuple[str, object]]:
+    return [pair for pair in report.user_properties if not is_own_property(pair[0])]

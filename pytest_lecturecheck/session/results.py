@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _SHARED_PARTS: Final = ("machine", "software", "manifest")
 """Parts of a run that are mostly equal in all runs of a session, and take more memory than its measurements."""
+_TEXT_CHARS: Final = 200
+_MOST_TEXTS: Final = 5_000
 _UNMATCHED_SHOWN: Final = 3
 
 
@@ -60,6 +62,7 @@ class Results:
         self.entries: list[Entry] = []
         self.superseded: list[Entry] = []
         self._shared: dict[str, Any] = {}
+        self._texts: dict[str, str] = {}
         self._closing: Closing | None = None
 
     # -- judging ------------------------------------------------------------------------------------------------------
@@ -123,12 +126,23 @@ class Results:
     def unpack(self, text: str) -> list[Entry]:
         """Unpack what :meth:`dump` has packed."""
         entries = []
-        for packed in json.loads(text):
+        for packed in json.loads(text, object_pairs_hook=self._with_shared_texts):
             kept = entry_from_dict(packed)
             run = self._with_shared_parts(kept.run)
             budget = self.checked_budget(run.lecture, run.variant)
             entries.append(Entry(run=run, verdict=kept.verdict, budget=budget, seconds=kept.seconds))
         return entries
+
+    def _with_shared_texts(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {self._shared_text(name): self._shared_text(value) for name, value in pairs}
+
+    def _shared_text(self, value: Any) -> Any:
+        """Return the equal text of an earlier entry: half of an entry is text that most entries have."""
+        if not isinstance(value, str) or len(value) > _TEXT_CHARS:
+            return value
+        if len(self._texts) >= _MOST_TEXTS:
+            return self._texts.get(value, value)
+        return self._texts.setdefault(value, value)
 
     def _with_shared_parts(self, run: Run) -> Run:
         """Return the run with the descriptions of machine and software that equal those of an earlier run, once."""

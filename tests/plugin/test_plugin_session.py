@@ -110,7 +110,7 @@ def test_a_lecture_that_fails_is_not_recorded_beside_one_that_runs(pytester, lec
     assert "b.ipynb" not in written
 
 
-def test_other_plugins_receive_verdicts(pytester, lecture):
+def test_other_plugins_and_junit_receive_verdicts(pytester, lecture):
     lecture("a.ipynb")
     lecture("b.ipynb", "1 / 0")
     pytester.makeconftest(
@@ -121,7 +121,9 @@ def test_other_plugins_receive_verdicts(pytester, lecture):
     )
     for more in ([], ["-n", "2"]):
         start = pytester.runpytest_subprocess if more else pytester.runpytest_inprocess
-        result = start("--lecture-budget", "-s", *more)
+        result = start("--lecture-budget", "-s", "--junitxml=j.xml", *more)
+        verdicts = ET.parse("j.xml").getroot().iterfind(".//property[@name='lecturecheck.verdict']")
+        assert sorted(item.get("value") for item in verdicts) == ["failed", "no budget"]
         told = sorted(line[line.index("TOLD") :] for line in result.outlines if "TOLD" in line)
         assert told == ["TOLD a.ipynb no budget False False", "TOLD b.ipynb failed True False"]
 
