@@ -6,11 +6,14 @@ so that pages of two ways can be equal. Run it in the environment of the book:
 
     python benchmarks/book.py BOOK --build "jupyter-book build ."
     python benchmarks/book.py BOOK --build "myst build --site --execute"
+
+``--show`` prints how pages differ, with the tags of HTML and the values of JSON on lines of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import re
 import shlex
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("book", type=Path)
     parser.add_argument("--build", required=True, help="command that builds the book in its folder")
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--show", action="store_true", help="print how pages differ")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lc-book-") as folder:
         base = Path(folder)
@@ -69,6 +73,8 @@ def main() -> None:
             f"{name:18} {seconds:7.1f} s  {seconds / times[first][0]:5.2f}  executed by the build: {executed}, "
             f"from the cache: {cached}; pages that differ: {', '.join(different) or 'none'} of {len(pages[name])}"
         )
+        for page in different if arguments.show else ():
+            print(describe_difference(page, pages[first].get(page, ""), pages[name][page]))
 
 
 def run(name: str, folder: Path, build: list[str], environment: dict[str, str]) -> tuple[float, int, int]:
@@ -87,6 +93,13 @@ def run(name: str, folder: Path, build: list[str], environment: dict[str, str]) 
     seconds = time.perf_counter() - began
     text = log.read_text(encoding="utf-8")
     return seconds, len(EXECUTED.findall(text)), len(CACHED.findall(text))
+
+
+def describe_difference(name: str, before: str, after: str) -> str:
+    """Return the lines of two pages that differ, at most forty, each shortened."""
+    old, new = (re.sub(r"(<|,\"|\\n)", r"\n\1", text).splitlines() for text in (before, after))
+    changed = list(difflib.unified_diff(old, new, name, name, n=0, lineterm=""))
+    return "\n".join(line[:300] for line in changed[:40])
 
 
 def read_pages(folder: Path) -> dict[str, str]:

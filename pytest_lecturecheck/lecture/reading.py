@@ -12,6 +12,7 @@ from unicodedata import normalize
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.book.custom_formats import CustomFormat
 from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
+from pytest_lecturecheck.lecture.book.unexecuted_pages import explain_unexecuted
 from pytest_lecturecheck.lecture.formats.counting import count_of
 from pytest_lecturecheck.lecture.formats.kernelspec import read_kernelspec
 from pytest_lecturecheck.lecture.formats.myst_dialect import MystDialect
@@ -52,6 +53,8 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None, book: Book 
     own = read_own_settings(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
     kernel_name, language = read_kernelspec(parsed.metadata, name=name, where=where, key_lines=parsed.key_lines)
     cells = tuple(_cells(parsed))
+    unexecuted = explain_unexecuted(book, path, parsed.document.metadata) if cells else ""
+    findings = [Finding(kind=FindingKind.FORMAT, message=unexecuted, line=1)] if unexecuted else []
     return Lecture(
         path=path,
         name=name,
@@ -60,7 +63,7 @@ def read_lecture(path: Path, *, name: str, root: Path | None = None, book: Book 
         language=language,
         cells=cells,
         settings=own.over(parsed.settings),
-        findings=tuple(_findings(parsed, kernel_name, cells)),
+        findings=(*_findings(parsed, kernel_name, cells), *findings),
         document=parsed.document,
         metadata=parsed.metadata,
         hints_at_gpu=any(

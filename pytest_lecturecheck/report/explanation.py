@@ -109,7 +109,8 @@ def next_commands(entry: Entry, session: str) -> tuple[NextCommand, ...]:
 
 def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[NextCommand]:
     kind = entry.verdict.kind
-    if kind not in _NOT_RUN_AGAIN:
+    is_program = entry.run.is_program
+    if kind not in _NOT_RUN_AGAIN and not is_program:
         yield NextCommand(
             command=f"pytest --lecture-budget --lecture-rerun-failed {path}",
             why="run this lecture again after a change",
@@ -122,9 +123,8 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
             command=f"pytest --lecture-budget --lecture-profile=over {path}", why="where the time of JAX goes"
         )
     if kind is VerdictKind.OVER:
-        yield NextCommand(
-            command=f"pytest --lecture-record {path}", why="accept the new values, for review as a change of the budget"
-        )
+        recording = f"lecturecheck record {shlex.quote(session)}" if is_program else f"pytest --lecture-record {path}"
+        yield NextCommand(command=recording, why="accept the new values, for review as a change of the budget")
     if kind is VerdictKind.UNREADABLE:
         yield NextCommand(command=f"lecturecheck validate {path}", why="check the file and its settings")
     yield NextCommand(

@@ -14,6 +14,7 @@ from pytest_lecturecheck.config.options import BookCacheRequest
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lecture.book.configuration import read_mystmd_twin
 from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
+from pytest_lecturecheck.lecture.book.unexecuted_pages import explain_unexecuted
 from pytest_lecturecheck.lecture.reading import read_lecture
 from pytest_lecturecheck.model.lecture import Lecture, LectureFormat
 from pytest_lecturecheck.session.lecture_reader import PreparedLecture
@@ -87,6 +88,9 @@ def _page_obstacle(target: CacheTarget, book: Book) -> str:
         return obstacle
     if target.cache.engine != BookEngine.MYST_NB:
         return ""
+    lecture = target.view.lecture
+    if unexecuted := explain_unexecuted(book, lecture.path, lecture.document.metadata):
+        return unexecuted
     own = target.view.lecture.metadata.get("mystnb")
     own_mode = own.get("execution_mode") if isinstance(own, Mapping) else None
     mode = own_mode or book.cache.mode or _DEFAULT_MODE

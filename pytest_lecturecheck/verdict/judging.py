@@ -241,5 +241,6 @@ def _no_budget_text(run: Run, policy: Policy) -> str:
     text = f"no budget for {run.platform}"
     if policy.former_name:
         return f"{text}; perhaps renamed from {policy.former_name!r}, which has one: rename its table too"
+    how = "'lecturecheck record'" if run.is_program else "--lecture-record"
     known = [f"{label}: {format_size(size)}" for label, size in sorted(policy.known_platforms.items())]
-    return f"{text} (recorded: {', '.join(known)})" if known else f"{text}; record one with --lecture-record"
+    return f"{text} (recorded: {', '.join(known)})" if known else f"{text}; record one with {how}"

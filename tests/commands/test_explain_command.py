@@ -13,6 +13,7 @@ from support.kept_documents import call, keep
 from support.made_entries import died, failed, over, quiet_ones, within
 from support.made_sessions import before, session_of
 
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER
 from pytest_lecturecheck.report.explanation import next_commands, render_explanation
 from pytest_lecturecheck.verdict.kept_session import KeptRun
 
@@ -87,3 +88,14 @@ def test_a_hostile_name_has_no_commands():
     entry = failed(lecture=HOSTILE)
     assert next_commands(entry, "s") == ()
     assert not UNSAFE.search(render_explanation([entry], session="s", platform="p"))
+
+
+def test_programs_are_recorded_from_their_session():
+    entry = over()
+    launch = replace(entry.run.launch, launcher=PROGRAM_LAUNCHER)
+    found = next_commands(replace(entry, run=replace(entry.run, launch=launch)), "s")
+    assert [item.command for item in found] == [
+        f"lecturecheck show {entry.run.lecture}",
+        "lecturecheck record s",
+        "lecturecheck report s -o report.html",
+    ]

@@ -33,7 +33,7 @@ from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
-from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, LaunchFacts, Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.terminal.exceeded import remedies
 from pytest_lecturecheck.report.terminal.failure import render_failure
@@ -393,6 +393,10 @@ def test_only_exceeded_values_are_marked():
                     "linux-x86_64-cpu.toml; recording keeps limits set by hand."
                 )
             ],
+        ),
+        (
+            lambda: replace(over(), run=replace(over().run, launch=LaunchFacts(launcher=PROGRAM_LAUNCHER))),
+            ["If this is intended, run lecturecheck record and commit the budget file."],
         ),
         (lambda: replace(over_by_time(), budget=None), []),
         (within, []),

@@ -23,6 +23,7 @@ from support.made_verdicts import (
 from pytest_lecturecheck.budget.limits import MetricBudget
 from pytest_lecturecheck.model.metric import Method, Metric, Unavailable
 from pytest_lecturecheck.model.platform import Software
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, LaunchFacts
 from pytest_lecturecheck.units import GIB, MIB
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
 
@@ -303,5 +304,15 @@ def test_a_value_of_zero_far_under_its_limit_is_named_as_unused():
         verdict,
         VerdictKind.IMPROVED,
         "GPU memory live 0 B, limit 400 MiB: none was used; lower the limit that was set by hand",
+        failed=False,
+    )
+
+
+def test_programs_are_recorded_by_the_command():
+    program = replace(run(measurement(PEAK, MIB)), launch=LaunchFacts(launcher=PROGRAM_LAUNCHER))
+    check(
+        judge(program, None, DEFAULT),
+        VerdictKind.NO_BUDGET,
+        "no budget for linux-x86_64-cpu; record one with 'lecturecheck record'",
         failed=False,
     )

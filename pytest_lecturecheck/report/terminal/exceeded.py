@@ -102,9 +102,9 @@ def _highest_moments(run: Run) -> tuple[MemorySample, MemorySample] | None:
 def remedies(entry: Entry) -> list[str]:
     """Return what to do about an exceeded or missing budget; recording keeps limits that were set by hand."""
     if entry.budget is None and entry.verdict.failed and entry.verdict.kind is VerdictKind.NO_BUDGET:
-        lecture, former = one_line(entry.run.lecture), one_line(entry.verdict.former_name)
+        former = one_line(entry.verdict.former_name)
         # The number of kernels and the lectures of a cohort are in the options of this session only.
-        how = "the same command with --lecture-record" if entry.run.variant else f"pytest --lecture-record {lecture}"
+        how = "the same command with --lecture-record" if entry.run.variant else _recording(entry)
         record = f"{how} on this platform ({one_line(entry.run.platform)}) and commit the budget file."
         if former:
             name = one_line(title_of(entry.run.lecture, entry.run.variant))
@@ -119,13 +119,18 @@ def remedies(entry: Entry) -> list[str]:
     by_hand = [metric.label for metric in over if _is_by_hand(entry.budget, metric)]
     texts = []
     if len(by_hand) < len(over):
-        texts.append(f"run pytest --lecture-record {one_line(entry.run.lecture)} and commit the budget file.")
+        texts.append(f"run {_recording(entry)} and commit the budget file.")
     by_hand += [one_line(item.name) for item in entry.verdict.reported_values if item.kind.exceeds_limit]
     by_hand += [one_line(item.text) for item in entry.verdict.relations if item.kind.exceeds_limit]
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
         texts.append(f"edit the limit of {', '.join(by_hand)} {where}; recording keeps limits set by hand.")
     return [f"If this is intended, {text}" for text in texts]
+
+
+def _recording(entry: Entry) -> str:
+    """Return the command that records a lecture; a program is recorded from the kept session."""
+    return "lecturecheck record" if entry.run.is_program else f"pytest --lecture-record {one_line(entry.run.lecture)}"
 
 
 def _is_by_hand(budget: LectureBudget, metric: Metric) -> bool:
