@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 HELP: Final = "place each lecture (CPU, GPU, readers), or find faults of workflows with --ci"
 DESCRIPTION: Final = """\
-Without --ci: say of every lecture where it belongs (pinned to the CPU, a GPU helps, it shows a GPU, unsafe with several
-at once, undecided), and which readers can run it: Binder, Colab, Codespaces, a laptop, and [targets] of the settings.
-Runs decide where some are kept, else the source; each line says which. The line of front matter that would pin it is
-printed.
+Without --ci: print for every lecture where it belongs (pinned to the CPU, a GPU helps, it shows a GPU, unsafe with
+several at once, undecided), and which readers can run it: Binder, Colab, Codespaces, a laptop, and [targets] of the
+settings. Runs decide where some are kept, else the source; each line says which. The line of front matter that would
+pin it is printed.
 
-With --ci: read .github/workflows, the book's configuration and the budgets, and print what keeps a build from being a
-gate: each fault with its line, the reason, and the line that mends it. Nothing is run, and nothing is sent.
+With --ci: read .github/workflows, the book's configuration and the budgets, and print why a broken lecture
+could pass: each fault with its line, the reason, and the line that mends it. Nothing is run, and nothing is sent.
 
   lecturecheck audit                      the lectures of this repository
   lecturecheck audit --ci                 the workflows of this repository
@@ -30,8 +30,8 @@ gate: each fault with its line, the reason, and the line that mends it. Nothing 
 
 What is found: a first build whose exit status cannot fail, builds whose status gets lost in a pipe or behind another
 command, jobs without timeout-minutes or far from the recorded times, spot machines for publishing, a compile cache that
-is not kept, reports that are not uploaded if the build fails. Exit status: 0 if nothing was found; 1; 2 if something
-cannot be read."""
+is not kept, reports that are not uploaded if the build fails. Exit status: 0 if nothing was found; 1 if
+something was; 2 if something cannot be read."""
 _BOOK_FOLDERS: Final = ("", "lectures", "book", "docs", "source", "src")
 _MYST_NB_SECONDS: Final = 30.0
 

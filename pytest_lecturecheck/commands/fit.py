@@ -28,8 +28,8 @@ that passes, and at least three times on both sides of the edge. Each try is a s
   lecturecheck fit solve.ipynb -- --lecture-timeout 3600          further arguments for pytest
 
 The last line names the edge: "runs with 3.5 GiB, dies with 3.25 GiB, footprint without a cap 3.9 GiB". A smaller cap
-that passes where a larger one failed is said. Exit status: 0; 1 if no cap passed, or outcomes contradict each other;
-2 if an argument cannot be used."""
+that passes where a larger one failed is reported. Exit status: 0; 1 if no cap passed, or outcomes contradict each
+other; 2 if an argument cannot be used."""
 _SMALLEST: Final = "128 MiB"
 _STEP: Final = "64 MiB"
 _RUNS: Final = 3
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", dest="most", metavar="SIZE", help="largest cap to try (default: the footprint without a cap)"
     )
     parser.add_argument(
-        "--step", default=_STEP, metavar="SIZE", help=f"width of the edge that is narrow enough ({_STEP})"
+        "--step", default=_STEP, metavar="SIZE", help=f"stop when the two caps are this close ({_STEP})"
     )
     parser.add_argument("--runs", type=int, default=_RUNS, metavar="N", help=f"runs on each side of the edge ({_RUNS})")
     parser.add_argument(

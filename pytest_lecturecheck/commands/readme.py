@@ -19,7 +19,8 @@ HELP: Final = "write paragraphs on memory, time and storage for a README"
 DESCRIPTION: Final = """\
 Print Markdown to paste into a package's README, under "Memory, Runtime, Storage Requirements" (the headings are those
 of the Social Science Data Editors' template), and into a replication report. No README is read or changed. Everything
-is measured: upper bounds are rounded up and marked "up to", lower bounds are rounded down and marked "at least".
+is measured. Upper bounds are rounded up ("up to"), and lower bounds are rounded down ("at least"). The table has a sign
+for each, and explains it.
 
   lecturecheck readme                          the latest run of each notebook, from all kept sessions of this platform
   lecturecheck readme last                     the last session only
