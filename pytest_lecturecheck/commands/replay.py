@@ -18,6 +18,8 @@ from pytest_lecturecheck.errors import LectureCheckError
 if TYPE_CHECKING:
     from pytest_lecturecheck.model.cell_run import CellRun
     from pytest_lecturecheck.store.replay.replay_folder import CellValues, ReplayRecord
+    from pytest_lecturecheck.verdict import Verdict
+    from pytest_lecturecheck.verdict.kept_session import KeptRun
 
 HELP: Final = "run one saved cell alone in a fresh kernel, beside what it needed in its lecture"
 DESCRIPTION: Final = """\
@@ -60,14 +62,14 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     with tempfile.TemporaryDirectory(prefix="lecturecheck-replay-") as name:
         root = Path(name)
         _lay_out(options.folder.resolve(), root, record)
-        cells = _cells(root, options.pytest)
-    loading, *rest = cells
+        kept = _run_notebook(root, options.pytest)
+    loading, *rest = kept.run.cells
     if not rest or not loading.status.has_run or loading.status.value != "ok":
         how = _error_of(loading) or loading.status.value
         msg = f"{options.folder}: the state could not be loaded: {how}"
         raise LectureCheckError(msg)
     found = values_of(rest[0])
-    return (0 if found.status == record.original.status else 1), list(_lines(record, found, _error_of(rest[0])))
+    return (0 if found.status == record.original.status else 1), list(_lines(record, found, kept.verdict))
 
 
 def _error_of(cell: CellRun) -> str:
@@ -109,9 +111,9 @@ def _lay_out(folder: Path, root: Path, record: ReplayRecord) -> None:
         raise LectureCheckError(msg) from exc
 
 
-def _cells(root: Path, arguments: list[str]) -> tuple[CellRun, ...]:
+def _run_notebook(root: Path, arguments: list[str]) -> KeptRun:
     """
-    Run the notebook in a session of pytest; return its cells.
+    Run the notebook in a session of pytest; return its run.
 
     Raises:
         LectureCheckError: the session ran no notebook.
@@ -130,10 +132,10 @@ def _cells(root: Path, arguments: list[str]) -> tuple[CellRun, ...]:
         tail = "\n".join((ended.stdout + ended.stderr).strip().splitlines()[-5:])
         msg = f"the session ran no cell; pytest said:\n{tail}"
         raise LectureCheckError(msg)
-    return runs[0].run.cells
+    return runs[0]
 
 
-def _lines(record: ReplayRecord, found: CellValues, error: str) -> Iterator[str]:
+def _lines(record: ReplayRecord, found: CellValues, verdict: Verdict) -> Iterator[str]:
     from pytest_lecturecheck.report.text import wrap  # noqa: PLC0415 - as above
     from pytest_lecturecheck.safe_text import plain  # noqa: PLC0415 - as above
 
@@ -144,10 +146,11 @@ def _lines(record: ReplayRecord, found: CellValues, error: str) -> Iterator[str]
         yield f"  {name:<{widths[0]}}  {before:>{widths[1]}}  {now:>{widths[2]}}"
     for name, why in record.missing.items():
         yield from wrap(f"not saved: {plain(name)} ({plain(why)})", width())
+    if verdict.failed:
+        yield from wrap(f"the replay: {plain(verdict.headline)}", width())
     if record.original.status != found.status:
-        how = f" ({plain(error)})" if error else ""
         yield from wrap(
-            f"The cell ended as {found.status!r}{how}, in its lecture as {record.original.status!r}. What it needs "
+            f"The cell ended as {found.status!r}, in its lecture as {record.original.status!r}. What it needs "
             "beside the saved names is not there: a name above, a file, or what earlier cells left in memory.",
             width(),
         )

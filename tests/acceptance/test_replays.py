@@ -38,12 +38,14 @@ def test_a_failing_cell_is_saved_and_runs_alone(own_project, tmp_path):
     assert set(record["saved"]) | set(record["missing"]) == {"total", "A"}
 
     trusted = replay(own_project.folder, "--trust", str(folder), **state)
-    if not record["missing"]:
-        assert trusted.returncode == 0, trusted.stdout + trusted.stderr
+    assert trusted.returncode == 0, trusted.stdout + trusted.stderr
     first, *rows = trusted.stdout.splitlines()
     assert first.startswith("replay of code cell 2 of a.ipynb")
     assert rows[1].split() == ["end", "failed", "failed"]
     assert float(rows[4].split()[4]) >= 48
+
+    if not record["missing"]:
+        assert rows[5].startswith("the replay: ValueError: no")
 
     foreign = replay(own_project.folder, str(folder), XDG_STATE_HOME=str(tmp_path / "other"))
     assert foreign.returncode == 2
