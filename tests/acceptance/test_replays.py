@@ -45,7 +45,7 @@ def test_a_failing_cell_is_saved_and_runs_alone(own_project, tmp_path):
     assert float(rows[4].split()[4]) >= 48
 
     if not record["missing"]:
-        assert rows[5].startswith("the replay: ValueError: no")
+        assert rows[-1].startswith("the replay: ValueError: no")
 
     foreign = replay(own_project.folder, str(folder), XDG_STATE_HOME=str(tmp_path / "other"))
     assert foreign.returncode == 2
