@@ -41,7 +41,7 @@ def sbatch_lines(
     for path in lectures:
         name = _name(path, root)
         if not is_candidate(root / name, explicit=True, extra_suffixes=settings.suffixes):
-            left_out.append(f"{name}: no lecture")
+            left_out.append(f"{name}: not a lecture")
             continue
         lecture = read_lecture(root / name, name=name, root=root, book=find_book((root / name).parent, root=root))
         own = settings.for_lecture(lecture.settings)

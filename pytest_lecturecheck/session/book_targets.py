@@ -89,8 +89,8 @@ def _page_obstacle(target: CacheTarget, book: Book) -> str:
     if target.cache.engine != BookEngine.MYST_NB:
         return ""
     lecture = target.view.lecture
-    if unexecuted := explain_unexecuted(book, lecture.path, lecture.document.metadata):
-        return unexecuted
+    if explain_unexecuted(book, lecture.path, lecture.document.metadata):
+        return "the build does not execute this page, because its front matter has neither file_format nor jupytext"
     own = target.view.lecture.metadata.get("mystnb")
     own_mode = own.get("execution_mode") if isinstance(own, Mapping) else None
     mode = own_mode or book.cache.mode or _DEFAULT_MODE

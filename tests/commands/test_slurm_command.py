@@ -33,7 +33,7 @@ def test_only_lectures_are_submitted_and_the_rest_is_named(capsys):
     assert status == 0
     lines = [shlex.split(line) for line in out.splitlines()]
     assert [line[1] for line in lines] == ["--job-name=known.md", "--job-name=new.md"]
-    assert err == "lecturecheck: left out: README.md: no lecture\nlecturecheck: left out: skipped.md: too slow\n"
+    assert err == "lecturecheck: left out: README.md: not a lecture\nlecturecheck: left out: skipped.md: too slow\n"
 
 
 def test_memory_is_requested_only_for_a_reason(book, capsys):

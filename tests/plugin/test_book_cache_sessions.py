@@ -69,6 +69,17 @@ def test_cached_lectures_are_not_run_again(pytester, book):
     assert sorted(path.name for path in folder.iterdir()) == [entry.name, stamp.name]
 
 
+def test_recording_fills_the_cache_although_the_cache_has_an_entry(pytester, book):
+    folder = book(MYSTMD_BOOK, "myst.yml", "spaces.md") / "_build" / "execute"
+    options = ("--lecture-record", "--lecture-runs=1", "--lecture-cache=auto")
+    for _ in range(2):
+        result = pytester.runpytest_inprocess(*options)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["1 lecture put into the cache of mystmd (_build/execute); *"])
+    assert (folder / f"{executed_pages(MYSTMD_BOOK)['spaces.md']['key']}.json").is_file()
+    assert list(pytester.path.glob("lecture-budgets/*.toml"))
+
+
 def test_an_entry_of_another_environment_is_refused(pytester, book):
     folder = book(MYSTMD_BOOK, "myst.yml", "spaces.md") / "_build" / "execute"
     pytester.runpytest_inprocess("--lecture-budget", "--lecture-cache=auto")
@@ -135,3 +146,17 @@ def test_a_missing_library_is_named_before_anything_runs(pytester, book, monkeyp
     result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-cache=auto")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--lecture-cache: jupyter-cache is not installed beside pytest, *"])
+
+
+def test_a_page_that_the_build_does_not_execute_stays_out(pytester, book):
+    folder = book(JUPYTER_BOOK, "_config.yml")
+    text = "---\nkernelspec:\n  name: python3\n---\n```{code-cell}\n1\n```\n"
+    (folder / "plain.md").write_text(text, encoding="utf-8")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-cache=auto")
+    result.stdout.fnmatch_lines(
+        [
+            "*shows this page without executing it*",
+            "*not put into the book's cache: the build does not execute this page, because its front matter has*",
+        ]
+    )
+    assert not (folder / "_build").exists()
