@@ -141,5 +141,12 @@ def test_metrics_page_names_every_metric():
     assert sorted(re.findall(r"`(\w+_(?:bytes|seconds|count))`", text)) == sorted(Metric)
 
 
+def test_index_lists_every_page_once():
+    index = ROOT / "docs" / "index.md"
+    linked = [(index.parent / urlsplit(target).path).resolve() for target in targets(index)]
+    pages = [page for page in PAGES if page.is_relative_to(index.parent) and page != index]
+    assert sorted(path for path in linked if path.suffix == ".md") == sorted(page.resolve() for page in pages)
+
+
 def test_readme_has_at_most_120_lines():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
