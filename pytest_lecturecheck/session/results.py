@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _SHARED_PARTS: Final = ("machine", "software", "manifest")
 """Parts of a run that are mostly equal in all runs of a session, and take more memory than its measurements."""
+_MOST_SHARED: Final = 32
 _TEXT_CHARS: Final = 200
 _MOST_TEXTS: Final = 5_000
 _UNMATCHED_SHOWN: Final = 3
@@ -61,7 +62,7 @@ class Results:
         self._own = self._all.get(platform) or PlatformBudgets(platform=platform)
         self.entries: list[Entry] = []
         self.superseded: list[Entry] = []
-        self._shared: dict[str, Any] = {}
+        self._shared: dict[str, list[Any]] = {}
         self._texts: dict[str, str] = {}
         self._closing: Closing | None = None
 
@@ -145,14 +146,20 @@ class Results:
         return self._texts.setdefault(value, value)
 
     def _with_shared_parts(self, run: Run) -> Run:
-        """Return the run with the descriptions of machine and software that equal those of an earlier run, once."""
-        parts = {name: getattr(run, name) for name in _SHARED_PARTS}
-        for name, part in parts.items():
-            if part is not None and part == self._shared.get(name):
-                parts[name] = self._shared[name]
-            elif part is not None:
-                self._shared[name] = part
-        return replace(run, **parts)
+        """Return the run with the descriptions of machine and software that equal those of earlier runs, once."""
+        return replace(run, **{name: self._shared_part(name, getattr(run, name)) for name in _SHARED_PARTS})
+
+    def _shared_part(self, name: str, part: Any) -> Any:
+        if part is None:
+            return None
+        # Lectures that import the same have equal ones; those that die in between have others.
+        known = self._shared.setdefault(name, [])
+        for earlier in known:
+            if earlier == part:
+                return earlier
+        known.insert(0, part)
+        del known[_MOST_SHARED:]
+        return part
 
     def take(self, entries: Sequence[Entry], *, instead_of: Sequence[Entry] = ()) -> Sequence[Entry]:
         """

@@ -40,3 +40,4 @@ def test_equal_descriptions_of_runs_are_one_object(tmp_path):
     assert again.software is first.software
     other = sent(Software(python="3.12", packages={"numpy": "2.1"}))
     assert other.software.packages == {"numpy": "2.1"}
+    assert sent(Software(python="3.12", packages={"numpy": "2.0"})).software is first.software
