@@ -13,6 +13,7 @@ import dis
 import functools
 import io
 import json
+import mmap
 import os
 import pickle
 import re
@@ -64,8 +65,8 @@ def capture(answer: str, shell: Any, source: str, folder: str, limit_bytes: int)
 def _resident_bytes() -> int | None:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - as above
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except (OSError, ValueError):
         return None
 
 
