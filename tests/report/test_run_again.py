@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from support.made_entries import failed, within
+from support.made_entries import failed, over, within
 
+from pytest_lecturecheck.model.metric import Method, Metric
 from pytest_lecturecheck.report.html import render_html
 from pytest_lecturecheck.report.json_report import totals
 from pytest_lecturecheck.report.markdown_report import render_markdown
@@ -47,3 +48,11 @@ def test_every_report_says_it():
     for text in (render_markdown([entry]), render_html([entry])):
         assert "passed on the 3rd run" in text
         assert "1 lecture in 3 runs" in text
+
+
+@pytest.mark.parametrize(("method", "shown"), [(Method.EXACT, "7.94 GiB"), (Method.SAMPLED, ">= 7.94 GiB")])
+def test_a_sampled_highest_peak_is_a_lower_bound(method, shown):
+    entry = over()
+    peak = replace(entry.run.measured(Metric.PEAK_FOOTPRINT), method=method)
+    readings = {**entry.run.readings, Metric.PEAK_FOOTPRINT: peak}
+    assert f"; highest peak {shown}; " in count_text([replace(entry, run=replace(entry.run, readings=readings))])

@@ -124,13 +124,15 @@ def count_text(entries: Sequence[Entry]) -> str:
     verdicts = ", ".join(f"{count} {kind.value}" for (_, kind), count in counts.items())
     made = [entry for entry in entries if entry.was_run]
     cell_count = sum(entry.run.cell_run_count for entry in made)
-    peaks = [found.value for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
+    peaks = [found for entry in made if (found := entry.run.measured(Metric.PEAK_FOOTPRINT)) is not None]
     repeated = repeated_count(entries)
     parts = [f"{subjects_text(entries, repeated=repeated)}: {verdicts}"]
     parts += [f"{repeated} run again"] if repeated else []
     parts.append(f"{cell_count} cell{plural(cell_count)} run")
     if peaks:
-        parts.append(f"highest peak {format_size(max(peaks))}")
+        highest = max(peaks, key=lambda item: item.value)
+        at_least = ">= " if highest.method.is_lower_bound else ""
+        parts.append(f"highest peak {at_least}{format_size(highest.value)}")
     # A sum over lectures: with several workers the session itself is shorter.
     parts.append(f"total lecture time {format_duration(sum(entry.seconds for entry in entries))}")
     return "; ".join(parts)
