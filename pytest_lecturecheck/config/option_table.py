@@ -279,7 +279,9 @@ OPTIONS: Final = (
         name="profile",
         group="measure",
         help="trace cells with jax.profiler: 'over' repeats a lecture that is over a limit and traces the cells "
-        "concerned; '3,7' traces these cells and compares nothing. Traces are kept in .lecturecheck/traces",
+        "concerned; '3,7' traces these cells and compares nothing. 'memory' and 'memory:3,7' do the same with memray: "
+        "which lines hold the peak. 'levels' lists what stays in memory after each cell. Files are kept in "
+        ".lecturecheck",
         reader="config.option_values.read_trace_request",
         metavar="CELLS",
     ),

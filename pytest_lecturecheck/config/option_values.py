@@ -19,7 +19,7 @@ from pytest_lecturecheck.model.cell_choice import CellChoice, CellWord
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.platform import parse_platform_label
-from pytest_lecturecheck.model.profile import TraceRequest
+from pytest_lecturecheck.model.profile import ProfileKind, TraceRequest
 from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
@@ -211,19 +211,32 @@ def read_history(value: object) -> str:
 
 
 def read_trace_request(value: object) -> TraceRequest:
-    """Return the cells to trace: ``"over"``, or numbers of code cells (``"3,7"``, in a file also ``[3, 7]``)."""
-    if isinstance(value, str) and value.strip().lower() == "over":
+    """
+    Return what to profile.
+
+    ``"over"``, or numbers of code cells (``"3,7"``, in a file also ``[3, 7]``), for a trace; ``"memory"``, or
+    ``"memory:3,7"``, for a record of memory; ``"levels"``.
+    """
+    word, _, rest = value.strip().lower().partition(":") if isinstance(value, str) else ("", "", "")
+    if word == "over" and not rest:
         return TraceRequest()
-    parts = value if isinstance(value, list) else str(value).split(",")
+    if word in {ProfileKind.MEMORY, ProfileKind.LEVELS} and not rest:
+        return TraceRequest(kind=ProfileKind(word))
+    kind = ProfileKind.MEMORY if word == ProfileKind.MEMORY else ProfileKind.TRACE
+    cells = rest if kind is ProfileKind.MEMORY else value
+    parts = cells if isinstance(cells, list) else str(cells).split(",")
     texts = [str(part).strip() for part in parts]
     if isinstance(value, bool) or not texts or any(re.fullmatch("[0-9]{1,6}", text) is None for text in texts):
-        msg = f"cells {value!r} are not understood; expected 'over', or numbers of code cells such as '3' or '3,7'"
+        msg = (
+            f"cells {value!r} are not understood; expected 'over', 'memory', 'levels', or numbers of code cells such "
+            "as '3', '3,7' or 'memory:3,7'"
+        )
         raise SettingsError(msg)
     numbers = frozenset(map(int, texts))
     if 0 in numbers:
         msg = f"cells {value!r}: there is no code cell 0; the first one is 1"
         raise SettingsError(msg)
-    return TraceRequest(cells=numbers)
+    return TraceRequest(cells=numbers, kind=kind)
 
 
 def read_captured_cell(value: object) -> CellChoice:

@@ -31,7 +31,7 @@ from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.cell_choice import CellChoice
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.kernel_start import KernelStart
-from pytest_lecturecheck.model.profile import TraceRequest
+from pytest_lecturecheck.model.profile import ProfileKind, TraceRequest
 from pytest_lecturecheck.model.program import ProgramSpec
 from pytest_lecturecheck.model.settings import GpuNeed, RunSettings
 from pytest_lecturecheck.model.variant import Variant
@@ -274,6 +274,8 @@ def _trace_request(
     where, values = ("--lecture-profile", given) if "profile" in given else (f"{file_name} profile", in_file)
     request: TraceRequest | None = values.get("profile")
     if mode is not Mode.RECORD or request is None:
+        return request
+    if request.kind is ProfileKind.LEVELS:
         return request
     if values is in_file and request.is_for_over:
         # Nothing is over its limit while limits are recorded.

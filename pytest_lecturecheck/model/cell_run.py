@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.factorisation import Factorisation
+from pytest_lecturecheck.model.memory_profile import MemoryLevels, PeakProfile
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading
 from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.model.reported_value import ReportedValue
@@ -69,6 +70,8 @@ class CellRun:
         allocators: what the allocators inside the kernel said at the cell's end, one for each library and device.
         compilation: what JAX's compiler took, or ``None`` where JAX was not imported.
         reported_values: values that the cell reported, the last report of each name.
+        memory_levels: what stayed in memory after it, or ``None`` where that was not asked for.
+        memory_profile: what held its memory at the peak, or ``None`` where it was not recorded.
         factorisations: sparse factorisations that the cell made: the largest, and the last that failed.
         profile: what a trace of the cell says, or ``None`` where it was not traced.
         started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
@@ -91,6 +94,8 @@ class CellRun:
     ended_seconds: float | None = None
     opening_line: int | None = None
     factorisations: tuple[Factorisation, ...] = ()
+    memory_levels: MemoryLevels | None = None
+    memory_profile: PeakProfile | None = None
 
     @property
     def first_line(self) -> int | None:

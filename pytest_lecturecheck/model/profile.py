@@ -19,22 +19,35 @@ class Bound(StrEnum):
     """None of these."""
 
 
+class ProfileKind(StrEnum):
+    """What ``--lecture-profile`` asks for."""
+
+    TRACE = "trace"
+    """A trace of ``jax.profiler``: where time goes."""
+    MEMORY = "memory"
+    """A record of memray: which lines hold the peak; and the levels after each cell."""
+    LEVELS = "levels"
+    """What stays in memory after each cell, by kind, in the run itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
     """
     Which cells are to be traced.
 
     Attributes:
+        kind: what is asked for.
         cells: numbers of code cells, traced in the run itself; empty for those that put a lecture over its limits,
             traced in a run of their own.
     """
 
     cells: frozenset[int] = frozenset()
+    kind: ProfileKind = ProfileKind.TRACE
 
     @property
     def is_for_over(self) -> bool:
         """Return True if the verdict chooses the cells."""
-        return not self.cells
+        return not self.cells and self.kind is not ProfileKind.LEVELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,10 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
         yield NextCommand(
             command=f"pytest --lecture-budget --lecture-profile=over {path}", why="where the time of JAX goes"
         )
+    if not is_program and _lacks_lines(entry):
+        yield NextCommand(
+            command=f"pytest --lecture-budget --lecture-profile=memory {path}", why="which lines hold the peak"
+        )
     if kind is VerdictKind.OVER:
         recording = f"lecturecheck record {shlex.quote(session)}" if is_program else f"pytest --lecture-record {path}"
         yield NextCommand(command=recording, why="accept the new values, for review as a change of the budget")
@@ -130,3 +134,10 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
     yield NextCommand(
         command=f"lecturecheck report {shlex.quote(session)} -o report.html", why="cells, memory over time, evidence"
     )
+
+
+def _lacks_lines(entry: Entry) -> bool:
+    """Return True if the memory of the kernel is over its limit, and no record says in which lines it is."""
+    if entry.exceeded.keys().isdisjoint((Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS)):
+        return False
+    return all(cell.memory_profile is None for cell in entry.run.cells)

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
+from pytest_lecturecheck.kernel.run.ports import MemoryPlan, Tracing
 from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Lecture
+from pytest_lecturecheck.model.profile import ProfileKind, TraceRequest
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
 from pytest_lecturecheck.model.variant import title_of
@@ -25,7 +27,7 @@ from pytest_lecturecheck.session.run_judging import ends_repeats, judged_entry
 from pytest_lecturecheck.session.runner_parts import RunnerParts, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.shared_files import shared_file_findings
-from pytest_lecturecheck.session.trace_plan import plan_tracing
+from pytest_lecturecheck.session.trace_plan import plan_memory, plan_tracing
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
 from pytest_lecturecheck.session.unrun_entries import refused_entry
 from pytest_lecturecheck.session.waiting import waiting_reporter
@@ -133,10 +135,10 @@ class LectureRunner:
                 raise
             if entry.verdict.failed and state is not None and entry.run.is_comparable:
                 self._states.note(job.prepared.lecture.name, job.prepared.variant.name, state.key())
-            if wants_traces and (cells := cells_over(entry)):
+            if trace is not None and wants_traces and (cells := cells_over(entry, trace.kind)):
                 wants_traces = False
                 began = time.perf_counter()
-                traced = self._run_in_kernel(job, deadline.later(own), repeat, cells)
+                traced = self._run_in_kernel(job, deadline.later(own), repeat, replace(trace, cells=cells))
                 entry = add_traces(entry, traced, time.perf_counter() - began)
             yield entry
             if ends_repeats(entry.verdict):
@@ -145,7 +147,7 @@ class LectureRunner:
     def _run_once(self, job: _Job, settings: RunSettings, repeat: int) -> Entry:
         began = time.perf_counter()
         trace = self._context.settings.trace
-        run = self._run_in_kernel(job, settings, repeat, trace.cells if trace is not None else frozenset())
+        run = self._run_in_kernel(job, settings, repeat, None if trace is None or trace.is_for_over else trace)
         return self._entry(job, settings, run, time.perf_counter() - began)
 
     def _entry(self, job: _Job, settings: RunSettings, run: Run, seconds: float) -> Entry:
@@ -160,7 +162,7 @@ class LectureRunner:
 
         return with_joint_notes(entry, self._context.rootdir)
 
-    def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, traced_cells: frozenset[int]) -> Run:
+    def _run_in_kernel(self, job: _Job, settings: RunSettings, repeat: int, trace: TraceRequest | None) -> Run:
         context, lecture, variant = self._context, job.prepared.lecture, job.prepared.variant.name
         context.journal.begin(lecture, settings.memory_cap_bytes, variant=variant)
         part = self._slice(lecture, variant)
@@ -172,7 +174,8 @@ class LectureRunner:
             repeat,
             {**job.environment, **cache},
             variant=variant,
-            tracing=plan_tracing(context.rootdir, lecture, repeat, traced_cells) if traced_cells else None,
+            tracing=self._tracing(lecture, repeat, trace),
+            memory=self._memory(lecture, repeat, trace),
             capture=part.capture,
             until_cell=part.until_cell,
             pass_fds=job.held.descriptors,
@@ -198,3 +201,13 @@ class LectureRunner:
     def _is_whole(self) -> bool:
         settings = self._context.settings
         return settings.replay_capture is None and settings.until is None
+
+    def _tracing(self, lecture: Lecture, repeat: int, trace: TraceRequest | None) -> Tracing | None:
+        if trace is None or trace.kind is not ProfileKind.TRACE:
+            return None
+        return plan_tracing(self._context.rootdir, lecture, repeat, trace.cells)
+
+    def _memory(self, lecture: Lecture, repeat: int, trace: TraceRequest | None) -> MemoryPlan | None:
+        if trace is None or trace.kind is ProfileKind.TRACE:
+            return None
+        return plan_memory(self._context.rootdir, lecture, repeat, trace.cells)

@@ -1,4 +1,4 @@
-"""Where the traces and the replays of a lecture's cells are written."""
+"""Where the traces, the records of memory and the replays of a lecture's cells are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from pytest_lecturecheck.kernel.run.ports import Tracing
+from pytest_lecturecheck.kernel.run.ports import MemoryPlan, Tracing
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.own_folder import make_own_folder
@@ -22,6 +22,12 @@ def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[
 
     folder = own_lecture_folder(rootdir, "traces", lecture.name)
     return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
+
+
+def plan_memory(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> MemoryPlan:
+    """Return what is observed of a lecture's memory: levels of all cells, and records of these."""
+    folder = own_lecture_folder(rootdir, "memory", lecture.name)
+    return MemoryPlan(root=rootdir, folder=folder / f"run-{repeat}" if repeat > 1 else folder, cells=cells)
 
 
 def own_lecture_folder(rootdir: Path, room: str, lecture: str) -> Path:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from pytest_lecturecheck.model.finding import Finding, FindingKind
-from pytest_lecturecheck.model.profile import ProfileSummary
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.profile import ProfileKind
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
 
+_HOST_MEMORY: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED})
 
-def cells_over(entry: Entry) -> frozenset[int]:
-    """Return the cells that the verdict names for time or memory over a limit; for times the longest cell."""
+
+def cells_over(entry: Entry, kind: ProfileKind = ProfileKind.TRACE) -> frozenset[int]:
+    """
+    Return the cells that the verdict names for time or memory over a limit; for times the longest cell.
+
+    A record of memory says nothing about time or a GPU.
+    """
     if entry.run.outcome is not Outcome.COMPLETED or not entry.run.is_comparable:
         return frozenset()
-    compared = entry.verdict.comparisons
+    compared = [
+        item for item in entry.verdict.comparisons if kind is not ProfileKind.MEMORY or item.metric in _HOST_MEMORY
+    ]
     return frozenset(item.cell.number for item in compared if item.kind.exceeds_limit and item.cell is not None)
 
 
@@ -28,11 +37,14 @@ def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
         traced: the run with traces.
         seconds: time that the second run took.
     """
-    profiles: Mapping[int, ProfileSummary] = {
-        cell.number: cell.profile for cell in traced.cells if cell.profile is not None
-    }
     cells = tuple(
-        replace(cell, profile=profiles[cell.number]) if cell.number in profiles else cell for cell in entry.run.cells
+        replace(
+            cell,
+            profile=other.profile or cell.profile,
+            memory_profile=other.memory_profile or cell.memory_profile,
+            memory_levels=other.memory_levels or cell.memory_levels,
+        )
+        for cell, other in zip(entry.run.cells, traced.cells, strict=True)
     )
     findings = [item for item in traced.findings if item.kind is FindingKind.PROFILE]
     if traced.outcome is not Outcome.COMPLETED:

@@ -16,7 +16,7 @@ from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
 from pytest_lecturecheck.kernel.run.loop import KernelLoop
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
-from pytest_lecturecheck.kernel.run.ports import Capture, Ports, RunPlan, RunProgress, Tracing
+from pytest_lecturecheck.kernel.run.ports import Capture, MemoryPlan, Ports, RunPlan, RunProgress, Tracing
 from pytest_lecturecheck.kernel.run.runner import run_lecture
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
@@ -121,6 +121,7 @@ class Workbench:
         tracing: Tracing | None = None,
         capture: Capture | None = None,
         until_cell: int | None = None,
+        memory: MemoryPlan | None = None,
         pass_fds: tuple[int, ...] = (),
         memory_bytes: int | None = None,
         on_executed: Callable[[ExecutedLecture], None] | None = None,
@@ -137,6 +138,7 @@ class Workbench:
             tracing: cells to trace, or ``None``.
             capture: the cell before which state is saved, or ``None``.
             until_cell: the last code cell to run, or ``None`` for all.
+            memory: what is observed of the memory of cells, or ``None``.
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
             on_executed: receives the outputs of a lecture that ran to its end; ``None`` keeps none.
@@ -154,6 +156,7 @@ class Workbench:
             tracing=tracing,
             capture=capture,
             until_cell=until_cell,
+            memory=memory,
             memory_bytes=memory_bytes,
             on_executed=on_executed,
         )

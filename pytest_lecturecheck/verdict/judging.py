@@ -78,8 +78,10 @@ def judge_profiled(run: Run) -> Verdict:
         headline = f"run until code cell {run.until_cell} only: not compared with its limits"
         return replace(verdict, kind=VerdictKind.PARTIAL, failed=False, headline=headline)
     # A finding names each cell that should have been traced and was not.
-    is_traced = any(cell.profile is not None for cell in run.cells)
+    is_traced = any(cell.profile is not None or cell.memory_profile is not None for cell in run.cells)
     text = "cells were traced" if is_traced else "cells should have been traced"
+    if any(cell.memory_levels is not None for cell in run.cells):
+        text = "the memory of cells was recorded" if is_traced else "the memory of cells was examined"
     headline = f"{text}, which takes time and memory: not compared with its limits"
     return replace(verdict, kind=VerdictKind.PROFILED, failed=False, headline=headline)
 

@@ -43,6 +43,7 @@ def test_json_has_cause_evidence_and_next_commands(capsys):
     assert [item["command"] for item in grown["next"]] == [
         f"pytest --lecture-budget --lecture-rerun-failed ./{name}",
         f"lecturecheck show {name}",
+        f"pytest --lecture-budget --lecture-profile=memory ./{name}",
         f"pytest --lecture-record ./{name}",
         f"lecturecheck report {found['session']} -o report.html",
     ]

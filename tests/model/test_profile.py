@@ -6,7 +6,14 @@ from pytest_lecturecheck.config.option_values import read_trace_request
 from pytest_lecturecheck.config.options import Mode, resolve
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
-from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfiledOp, ProfileSummary, TraceRequest
+from pytest_lecturecheck.model.profile import (
+    Bound,
+    DeviceProfile,
+    ProfiledOp,
+    ProfileKind,
+    ProfileSummary,
+    TraceRequest,
+)
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.store.runs import run_from_dict, run_to_dict
 
@@ -60,8 +67,22 @@ def test_cells_as_people_write_them(value, cells):
 def test_cells_that_are_not_understood(value):
     with pytest.raises(SettingsError) as caught:
         read_trace_request(value)
-    expected = "expected 'over', or numbers of code cells such as '3' or '3,7'"
+    expected = "expected 'over', 'memory', 'levels', or numbers of code cells such as '3', '3,7' or 'memory:3,7'"
     assert str(caught.value) == f"cells {value!r} are not understood; {expected}"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "cells", "is_for_over"),
+    [
+        ("memory", ProfileKind.MEMORY, set(), True),
+        ("memory:3,7", ProfileKind.MEMORY, {3, 7}, False),
+        ("levels", ProfileKind.LEVELS, set(), False),
+        ("3", ProfileKind.TRACE, {3}, False),
+    ],
+)
+def test_memory_is_asked_for_by_name(value, kind, cells, is_for_over):
+    request = read_trace_request(value)
+    assert (request.kind, request.cells, request.is_for_over) == (kind, cells, is_for_over)
 
 
 def test_cells_begin_with_one():

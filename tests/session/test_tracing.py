@@ -8,8 +8,9 @@ from support.made_records import made_evidence, made_run
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.memory_profile import MemoryLevels, PeakProfile
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
-from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileSummary
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileKind, ProfileSummary
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.tracing import add_traces, cells_over
@@ -81,6 +82,19 @@ def test_traces_are_added_and_measurements_stay():
     assert after.run.cells == (cell(1), cell(2), cell(3, profile=PROFILE))
     assert after.run.findings == (lost,)
     assert (after.seconds, after.verdict, after.run.is_profiled) == (7.0, before.verdict, False)
+
+
+def test_a_record_of_memory_is_for_memory_alone():
+    entry = entry_of(MEMORY, TIME)
+    assert cells_over(entry, ProfileKind.MEMORY) == {3}
+    assert cells_over(entry_of(TIME), ProfileKind.MEMORY) == frozenset()
+
+
+def test_records_and_levels_are_added():
+    record, levels = PeakProfile(peak_bytes=1), MemoryLevels(level_bytes=2)
+    second = run_of(cells=(cell(1, memory_levels=levels), cell(2), cell(3, memory_profile=record)), is_profiled=True)
+    after = add_traces(entry_of(MEMORY), second, 5.0)
+    assert after.run.cells == (cell(1, memory_levels=levels), cell(2), cell(3, memory_profile=record))
 
 
 def test_a_second_run_that_ends_badly_is_a_finding():

@@ -44,13 +44,14 @@ class CellFiles:
             line: the line in it.
             is_running: whether it is known to be the running cell.
         """
-        cell = self._running if is_running else self._find(path)
+        cell = self._running if is_running else self.find(path)
         if cell is None:
             return f"another code cell, line {line} of the cell"
         in_file = cell.file_line(line)
         return f"code cell {cell.number}, line {f'{line} of the cell' if in_file is None else in_file}"
 
-    def _find(self, path: str) -> Cell | None:
+    def find(self, path: str) -> Cell | None:
+        """Return the cell with this file, or ``None``."""
         found = _CELL_FILE.fullmatch(path)
         if found is None:
             return None

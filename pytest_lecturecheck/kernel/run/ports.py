@@ -138,6 +138,29 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """
+    What is observed of the memory of a run's cells.
+
+    Attributes:
+        root: pytest's rootdir, which contains ``folder``.
+        folder: folder for the records of this run; created with the first record.
+        levels: whether levels are taken after each cell.
+        cells: numbers of code cells that are recorded with memray.
+    """
+
+    root: Path
+    folder: Path
+    levels: bool = True
+    cells: frozenset[int] = frozenset()
+
+    @property
+    def changes_measurements(self) -> bool:
+        """Return True if times and memory are not those of the lecture alone."""
+        return bool(self.cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """
     A run to make.
@@ -155,6 +178,7 @@ class RunPlan:
         tracing: cells to trace, or ``None``.
         capture: the cell before which the state is saved, or ``None``.
         until_cell: the last code cell that is to run, or ``None`` for all.
+        memory: what is observed of the memory of cells, or ``None``.
         memory_bytes: memory that a launcher with a scheduler requests, or ``None`` for its default.
         on_executed: receives the outputs of a lecture that ran to its end, on the loop's thread; ``None`` keeps none.
         label: display name of this run if the lecture's name is ambiguous ("kernel 2 of 3 of a.md").
@@ -172,6 +196,7 @@ class RunPlan:
     tracing: Tracing | None = None
     capture: Capture | None = None
     until_cell: int | None = None
+    memory: MemoryPlan | None = None
     memory_bytes: int | None = None
     on_executed: Callable[[ExecutedLecture], None] | None = None
     label: str = ""
@@ -180,3 +205,8 @@ class RunPlan:
     def shown_name(self) -> str:
         """Return the display name of this run."""
         return self.label or self.lecture.name
+
+    @property
+    def is_profiled(self) -> bool:
+        """Return True if times and memory of the run are compared with nothing."""
+        return self.tracing is not None or (self.memory is not None and self.memory.changes_measurements)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import json
 import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.files import open_plain
 from pytest_lecturecheck.kernel.agent import profiling_agent as agent_profiling
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Tracing
+from pytest_lecturecheck.kernel.run.silent_calls import call_silently
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
@@ -32,9 +30,6 @@ _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 300.0
 """Pending work of the cell must end first, and a trace of a million events takes ten seconds to write."""
 _STUCK_SECONDS: Final = 30.0
-_ANSWER_FILE: Final = "profile-answer"
-_ANSWER_BYTES: Final = 4096
-_ERROR_CHARS: Final = 300
 _OWN_PROFILER: Final = re.compile(r"\bprofiler\b|\b(?:start|stop)_trace\b")
 _SETS_UP: Final = re.compile(r"jax_platform|num_cpu_devices|XLA_|JAX_PLATFORM|VISIBLE_DEVICES|distributed\.initialize")
 
@@ -144,15 +139,8 @@ class Profiler:
 
     async def _ask(self, session: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
         """Call a function of the profiling agent; return its state and, if it failed, the reason."""
-        path = Path(session.kernel.folder) / _ANSWER_FILE
-        path.unlink(missing_ok=True)
-        call = f"{name}({', '.join(map(repr, (str(path), *arguments)))})"
-        source = f"compile({_source() + call!r}, '<lecturecheck profiling>', 'exec')"
-        code = f"exec({source}, {{'__name__': 'lecturecheck_profiling'}})"
-        reply = await session.ask(code, seconds)
-        if reply is None:
-            return "", f"the kernel did not answer within {seconds:g} s"
-        return _read_answer(path)
+        answer = await call_silently(session, agent_profiling, name, *map(repr, arguments), seconds=seconds)
+        return answer["state"], answer["text"]
 
     def _not_traced(self, cell: Cell, why: str) -> None:
         self._note(cell, f"code cell {cell.number} was not traced: {why}")
@@ -167,18 +155,3 @@ class Profiler:
 
 def _has_ended(session: KernelSession) -> bool:
     return session.has_ended
-
-
-def _read_answer(path: Path) -> tuple[str, str]:
-    try:
-        # The kernel wrote it: a link or a pipe in its place is not followed or waited for.
-        with open_plain(path, most_bytes=None, follow_links=False) as file:
-            answer: Any = json.loads(file.read(_ANSWER_BYTES))
-        return str(answer["state"]), str(answer["text"])[:_ERROR_CHARS]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "", "the kernel left no answer"
-
-
-@functools.cache
-def _source() -> str:
-    return Path(agent_profiling.__file__).read_text(encoding="utf-8")

@@ -129,7 +129,7 @@ class RunRecordBuilder:
             manifest=self.manifest,
             devices=self._devices,
             timeline=self._timeline,
-            is_profiled=plan.tracing is not None,
+            is_profiled=plan.is_profiled,
             captured_cell=plan.capture.cell_number if plan.capture is not None else None,
             until_cell=plan.until_cell,
         )

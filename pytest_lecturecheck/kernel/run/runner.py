@@ -20,6 +20,7 @@ from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.kernel_starter import KernelStarter
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestLog, python_finding, with_blas
+from pytest_lecturecheck.kernel.run.memory_watch import MemoryWatch
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
 from pytest_lecturecheck.kernel.run.printed_errors import lost_task_findings
 from pytest_lecturecheck.kernel.run.profiler import Profiler
@@ -91,6 +92,7 @@ class _LectureRun:
         self._manifest = ManifestLog(ports.manifest, plan.environment)
         self._profiler = Profiler(plan.tracing, plan.lecture.cells, self._record.findings)
         self._capture = StateCapture(plan.capture, self._record.findings)
+        self._memory = MemoryWatch(plan.memory, plan.lecture.cells, plan.environment, self._record.findings)
         self._evidence = EvidenceBuilder(
             lecture=plan.shown_name,
             machine=plan.machine,
@@ -201,9 +203,10 @@ class _LectureRun:
             self._report_progress()
             await self._capture.begin(session, cell, self._clock)
             await self._profiler.begin(session, cell)
+            await self._memory.begin(session, cell)
             started_seconds = time.perf_counter() - self._clock.origin
             end = await runner.run(cell, self._document.cells[cell.index])
-            result = await self._profiler.end(session, cell, end.result)
+            result = await self._memory.end(session, cell, await self._profiler.end(session, cell, end.result))
             self._record.cells[position] = result.timed(started_seconds)
             if end.outcome is not None:
                 self._record.note_outcome(end.outcome, evidence=end.evidence)

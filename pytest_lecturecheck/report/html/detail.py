@@ -15,6 +15,7 @@ from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.frames import condense_traceback
+from pytest_lecturecheck.report.html.cell_memory import CellMemory, cell_memories
 from pytest_lecturecheck.report.measurement_text import (
     NO_VALUE,
     changes_since_recording,
@@ -83,6 +84,7 @@ class Detail:
         advice: what to do.
         compared_title: what the run was compared with, and when that was recorded.
         blocks: traceback, stack, end of stderr, output.
+        memory: what is known of the memory of single cells.
         compared: every value that was compared with a limit.
         measurements: name, value and method of every measurement.
         reported: the values that the lecture reported.
@@ -100,6 +102,7 @@ class Detail:
     advice: tuple[str, ...]
     compared_title: str
     blocks: tuple[DetailBlock, ...]
+    memory: tuple[CellMemory, ...]
     compared: tuple[ComparedValue, ...]
     measurements: tuple[tuple[str, str, str], ...]
     reported: tuple[str, ...]
@@ -121,6 +124,7 @@ def detail_of(entry: Entry) -> Detail:
         advice=(*(_texts(cause.advice) if cause is not None else ()), *remedies(entry)),
         compared_title=comparison_title(entry),
         blocks=tuple(_blocks(entry)),
+        memory=tuple(cell_memories(entry)),
         compared=tuple(_compared(entry)),
         measurements=tuple(_measurements(entry)),
         reported=tuple(one_line(value.text) for value in run.reported_values.values()),

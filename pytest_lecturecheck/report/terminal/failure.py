@@ -14,6 +14,7 @@ from pytest_lecturecheck.report.frames import condense_traceback, whole_tracebac
 from pytest_lecturecheck.report.measurement_text import focus_text, render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.terminal.exceeded import remedies, render_exceeded
+from pytest_lecturecheck.report.terminal.memory_sections import memory_sections
 from pytest_lecturecheck.report.text import display_width, fit_end, fold_between_words, wrap
 from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.verdict import VerdictKind
@@ -73,6 +74,8 @@ def render_failure(
     lines += _after_blank(_excerpt(entry, rows, width, paint))
     if any(item.kind is entry.verdict.kind for item in entry.verdict.compared):
         lines += _after_blank(render_exceeded(entry, width=width, paint=paint, indent=_INDENT))
+    for title, body in memory_sections(entry, width, indent=_INDENT):
+        lines += _after_blank([paint(Tone.TITLE, title), *body])
     for title, body in _sections(entry, width, paint, verbosity):
         lines += _after_blank([paint(Tone.TITLE, title), *body] if body else [])
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from pytest_lecturecheck.model.variant import title_of
 from pytest_lecturecheck.report.device_table import compile_groups, device_lines
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import reported_text
+from pytest_lecturecheck.report.memory_text import memory_groups
 from pytest_lecturecheck.report.profiles import profile_groups
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.text import display_width, fit_middle, wrap
@@ -41,6 +42,7 @@ def remark_groups(entries: Sequence[Entry]) -> list[tuple[str, list[Group]]]:
             _group((reported_text(item), item.name) for item in entries if item.run.reported_values),
         ),
         ("Traced cells", profile_groups(entries)),
+        ("Memory of cells", memory_groups(entries)),
     )
     return [(title, groups) for title, groups in titled if groups]
 

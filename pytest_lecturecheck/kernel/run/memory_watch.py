@@ -1,0 +1,238 @@
+"""
+Observe what is in the memory of cells: levels after each cell, and records of memray around the cells asked for.
+
+All of it happens in silent requests before and after the measured part of a cell. A run with a record is marked and
+compared with nothing; a run with levels only is measured like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_lecturecheck.kernel.agent import capture_reader, memory_levels, memory_recorder
+from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
+from pytest_lecturecheck.kernel.messages.memory_reply import clean_levels, merge_processes, read_error
+from pytest_lecturecheck.kernel.process.installed import resolve_program
+from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
+from pytest_lecturecheck.kernel.run.ports import MemoryPlan
+from pytest_lecturecheck.kernel.run.silent_calls import SHELL, STATE, call_silently, module_source
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.finding import Finding, FindingKind
+from pytest_lecturecheck.model.lecture import Cell
+from pytest_lecturecheck.model.memory_profile import MemoryLevels, PeakProfile
+from pytest_lecturecheck.model.metric import Metric
+
+FLAME_GRAPH: Final = "flamegraph.html"
+_CAPTURE: Final = "memory.bin"
+_LEVEL_SECONDS: Final = 30.0
+_RECORD_SECONDS: Final = 60.0
+_READ_SECONDS: Final = 300.0
+_MOST_ANSWER_BYTES: Final = 1 << 24
+_OWN_PROFILER: Final = re.compile(r"\bmemray\b")
+_NO_MEMRAY: Final = (
+    "memray is not installed in the kernel's environment; pip install 'pytest-lecturecheck[memory-profile]'"
+)
+_READER: Final = (
+    "import sys; sys.path[:] = [folder for folder in sys.path if folder]; "
+    "exec(compile(sys.argv.pop(1), '<lecturecheck>', 'exec'))"
+)
+
+
+class MemoryWatch:
+    """
+    Observes the memory of a run's cells.
+
+    Args:
+        plan: what to observe; ``None`` observes nothing.
+        cells: the lecture's cells.
+        environment: variables of the kernel.
+        findings: receives what could not be observed, and why.
+    """
+
+    def __init__(
+        self,
+        plan: MemoryPlan | None,
+        cells: Sequence[Cell],
+        environment: Mapping[str, str],
+        findings: list[Finding],
+    ) -> None:
+        """Report requested cells that will not run."""
+        self._plan, self._cells, self._environment, self._findings = plan, cells, environment, findings
+        self._has_first = False
+        self._capture: Path | None = None
+        by_number = {cell.number: cell for cell in cells}
+        for number in sorted(plan.cells if plan is not None else ()):
+            cell = by_number.get(number)
+            if cell is None:
+                count = f"{len(cells)} code cell{'' if len(cells) == 1 else 's'}"
+                message = f"the memory of code cell {number} was not recorded: the lecture has {count}"
+                findings.append(Finding(kind=FindingKind.PROFILE, message=message))
+            elif cell.skip_reason or not cell.source.strip():
+                self._not_recorded(cell, cell.skip_reason or "it is blank")
+
+    async def begin(self, session: KernelSession, cell: Cell) -> None:
+        """Take the first level, and start a record if one of this cell was requested."""
+        self._capture = None
+        plan = self._plan
+        if plan is None:
+            return
+        if plan.levels and not self._has_first and _can_ask(session):
+            self._has_first = True
+            await self.level(session)
+        if cell.number in plan.cells:
+            await self._begin_record(plan, session, cell)
+
+    async def _begin_record(self, plan: MemoryPlan, session: KernelSession, cell: Cell) -> None:
+        if not _can_ask(session):
+            self._not_recorded(cell, "only Python kernels on this machine can be recorded")
+            return
+        if _OWN_PROFILER.search(cell.source):
+            self._not_recorded(cell, "it uses memray itself, and only one recorder can be at work")
+            return
+        try:
+            folder = _make_folder(plan, cell.number)
+        except OSError as exc:
+            self._not_recorded(cell, f"no folder could be made for its record: {exc.strerror or exc}")
+            return
+        capture = folder / _CAPTURE
+        answer = await call_silently(
+            session, memory_recorder, "begin", repr(str(capture)), SHELL, STATE, seconds=_RECORD_SECONDS
+        )
+        if answer["state"] == "started":
+            self._capture = capture
+            return
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        why = _NO_MEMRAY if answer["state"] == "no memray" else f"memray could not be started: {answer['text']}"
+        self._not_recorded(cell, why)
+
+    async def end(self, session: KernelSession, cell: Cell, result: CellRun) -> CellRun:
+        """Return the cell with what its record and the level after it say."""
+        plan, capture = self._plan, self._capture
+        if plan is None:
+            return result
+        if capture is not None:
+            result = replace(result, memory_profile=await self._read(plan, session, cell, result, capture))
+        if plan.levels:
+            levels = await self.level(session) if _can_ask(session) else MemoryLevels(reason=_why_not(session))
+            result = replace(result, memory_levels=levels)
+        return result
+
+    async def level(self, session: KernelSession, *, trims: bool = False) -> MemoryLevels:
+        """Return the level of the kernel's memory now; ``trims`` collects garbage first."""
+        answer = await call_silently(
+            session, memory_levels, "answer", SHELL, STATE, f"trims={trims}", seconds=_LEVEL_SECONDS
+        )
+        if answer["state"] != "taken":
+            return MemoryLevels(reason=answer["text"] or "the kernel left no answer")
+        return clean_levels(answer.get("level"))
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    async def _read(
+        self, plan: MemoryPlan, session: KernelSession, cell: Cell, result: CellRun, capture: Path
+    ) -> PeakProfile | None:
+        is_cut = session.has_ended
+        if not is_cut:
+            answer = await call_silently(session, memory_recorder, "end", STATE, seconds=_RECORD_SECONDS)
+            is_cut = answer["state"] != "stopped"
+        flame_graph = capture.with_name(FLAME_GRAPH)
+        payload, why = await self._run_reader(session, capture, flame_graph)
+        profile = merge_processes(payload, self._places(cell))
+        for path in capture.parent.glob(f"{_CAPTURE}*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if profile is None:
+            reason = why or read_error(payload) or "it is empty"
+            self._note(cell, f"the record of the memory of code cell {cell.number} cannot be read: {reason}")
+            return None
+        wall, footprint = result.measured(Metric.WALL), result.measured(Metric.PEAK_FOOTPRINT)
+        return replace(
+            profile,
+            flame_graph=flame_graph.relative_to(plan.root).as_posix() if flame_graph.is_file() else "",
+            cell_seconds=None if wall is None else wall.value,
+            footprint_bytes=None if footprint is None else round(footprint.value),
+            is_cut=is_cut,
+        )
+
+    async def _run_reader(self, session: KernelSession, capture: Path, flame_graph: Path) -> tuple[Any, str]:
+        """Run the reader with the kernel's interpreter; return what it found, and why it found nothing."""
+        program = resolve_program(str(session.kernel.manager.kernel_spec.argv[0]))
+        source = module_source(capture_reader)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(program, "-c", _READER, source, str(capture), str(flame_graph)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                limit=_MOST_ANSWER_BYTES,
+                env={**os.environ, **self._environment},
+                start_new_session=sys.platform != "win32",
+            )
+        except OSError as exc:
+            return None, f"{program} could not be started: {exc.strerror or exc}"
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                output, _ = await process.communicate()
+            return json.loads(output[:_MOST_ANSWER_BYTES]), ""
+        except TimeoutError:
+            return None, f"its reader did not end within {_READ_SECONDS:g} s"
+        except (ValueError, RecursionError):
+            return None, "its reader left no answer"
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    def _places(self, running: Cell) -> Any:
+        files = CellFiles(running, self._cells)
+
+        def place(path: str, line: int) -> tuple[str, str, int | None]:
+            cell = files.find(path)
+            shown = files.place(path, line, is_running=False)
+            if cell is None:
+                return shown, "", None
+            rows = cell.source.split("\n")
+            source = rows[line - 1] if 0 < line <= len(rows) else ""
+            return shown, source, line if cell is running else None
+
+        return place
+
+    def _not_recorded(self, cell: Cell, why: str) -> None:
+        self._note(cell, f"the memory of code cell {cell.number} was not recorded: {why}")
+
+    def _note(self, cell: Cell, message: str) -> None:
+        self._findings.append(
+            Finding(kind=FindingKind.PROFILE, message=message, cell_number=cell.number, line=cell.line)
+        )
+
+
+def _can_ask(session: KernelSession) -> bool:
+    return session.has_agent and not session.has_ended and session.kernel.location.is_here
+
+
+def _why_not(session: KernelSession) -> str:
+    return "the kernel has ended" if session.has_ended else "only Python kernels on this machine can be asked"
+
+
+def _make_folder(plan: MemoryPlan, number: int) -> Path:
+    """Create the empty folder of one cell's record; it must be below rootdir even if the lecture created links."""
+    folder = plan.folder / f"cell-{number}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.parent.resolve().is_relative_to(plan.root.resolve()):
+        msg = "it would lie outside of pytest's rootdir"
+        raise OSError(msg)
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    return folder

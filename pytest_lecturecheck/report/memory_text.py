@@ -1,0 +1,153 @@
+"""Render what is in the memory of cells as text: lines at the peak, and what stayed after a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pytest_lecturecheck.model.cell_run import CellRun
+from pytest_lecturecheck.model.memory_profile import LevelPart, MemoryLevels, PartKind, PeakLine, PeakProfile
+from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.safe_text import one_line
+from pytest_lecturecheck.units import format_duration, format_size
+
+SHOWN_LINES: Final = 5
+_PARTS: Final = 5
+_TYPES: Final = 3
+_WORTH_BYTES: Final = 1 << 20
+"""A smaller part is not named in texts; the JSON report has it."""
+_MESSAGE_CHARS: Final = 1000
+_UNNAMED: Final = {
+    PartKind.THREAD_STACKS: "stacks of threads",
+    PartKind.ALLOCATOR: "free memory that the allocator keeps",
+    PartKind.FIGURES: "figures not closed",
+}
+_KINDS: Final = {
+    PartKind.DEVICE_ARRAY: "on a device",
+    PartKind.HISTORY: "kept by the output history only",
+    PartKind.MAPPED_FILE: "mapped file",
+    PartKind.SHARED_MEMORY: "shared memory",
+}
+
+
+def memory_groups(entries: Iterable[Entry]) -> list[tuple[str, list[str]]]:
+    """Return what is known of the memory of cells whose failure does not show it, with the cell's location."""
+    return [
+        (one_line(text, _MESSAGE_CHARS), [_location(entry, cell)])
+        for entry in entries
+        for cell in entry.run.cells
+        if not (entry.verdict.failed and entry.focus is not None and cell.number == entry.focus.number)
+        for text in cell_lines(entry, cell)
+    ]
+
+
+def _location(entry: Entry, cell: CellRun) -> str:
+    line = "" if cell.line is None else f", line {cell.line}"
+    return f"{entry.name}: code cell {cell.number}{line}"
+
+
+def cell_lines(entry: Entry, cell: CellRun) -> Iterator[str]:
+    """Yield what is worth a line of a cell's memory: of its peak the five largest lines, then what stayed."""
+    if (profile := cell.memory_profile) is not None:
+        for line in profile.lines[:SHOWN_LINES]:
+            yield f"{peak_line_text(line, profile)}{_detour(line)}"
+        yield profile_summary(entry, cell, profile)
+    if cell.memory_levels is not None:
+        yield from level_lines(cell.memory_levels, cell.number)
+
+
+# -- the peak ---------------------------------------------------------------------------------------------------------
+
+
+def peak_line_text(line: PeakLine, profile: PeakProfile) -> str:
+    """Render a line at the peak (``64.0 MiB, 26 %: code cell 2, line 211: paths = simulate(n)``)."""
+    source = f": {line.source}" if line.source else ""
+    share = f"{share_of(line, profile) * 100:.0f} %"
+    return one_line(f"{format_size(line.size_bytes)}, {share}: {line.place}{source}")
+
+
+def share_of(line: PeakLine, profile: PeakProfile) -> float:
+    """Return the share of a line in the peak (0..1)."""
+    return min(1.0, line.size_bytes / profile.peak_bytes) if profile.peak_bytes > 0 else 0.0
+
+
+def _detour(line: PeakLine) -> str:
+    found = detour_text(line)
+    return f" ({found})" if found else ""
+
+
+def detour_text(line: PeakLine) -> str:
+    """Return who called the line, and where below it memory was allocated, or an empty string."""
+    parts = [f"called by {line.caller}"] if line.caller else []
+    parts += [f"allocated in {line.inner}"] if line.inner else []
+    return one_line(", ".join(parts))
+
+
+def profile_summary(entry: Entry, cell: CellRun, profile: PeakProfile) -> str:
+    """Return the whole of which the lines are parts, what the record cost, and where the flame graph is."""
+    whole = f"of {format_size(profile.peak_bytes)} that code cell {cell.number} had allocated at its peak"
+    if profile.process_count > 1:
+        whole += f", the peaks of {profile.process_count} processes together"
+    parts = [f"{whole}, by memray; what earlier cells left is not part of it"]
+    if profile.is_cut:
+        parts.append("the process ended before the record did, so the peak may be higher")
+    parts.append(_cost(entry, cell, profile))
+    if profile.flame_graph:
+        parts.append(f"flame graph: {profile.flame_graph}")
+    return one_line("; ".join(part for part in parts if part), _MESSAGE_CHARS)
+
+
+def _cost(entry: Entry, cell: CellRun, profile: PeakProfile) -> str:
+    """Return what the record cost, which is known where a run without it was made."""
+    if entry.run.is_profiled:
+        return "the record itself takes time and memory"
+    wall, peak = cell.measured(Metric.WALL), cell.measured(Metric.PEAK_FOOTPRINT)
+    costs = []
+    if wall is not None and profile.cell_seconds is not None:
+        costs.append(f"{format_duration(profile.cell_seconds)} instead of {wall.text}")
+    if peak is not None and profile.footprint_bytes is not None:
+        costs.append(f"a peak of {format_size(profile.footprint_bytes)} instead of {peak.text}")
+    return f"recorded in a second run, in which the cell took {' and had '.join(costs)}" if costs else ""
+
+
+# -- levels -----------------------------------------------------------------------------------------------------------
+
+
+def level_lines(levels: MemoryLevels, number: int) -> Iterator[str]:
+    """Yield what stayed after a cell, and what only the output history keeps; nothing where it is little."""
+    if levels.reason:
+        yield f"what stayed in memory after code cell {number} is not known: {one_line(levels.reason)}"
+        return
+    grown = sorted(
+        (part for part in levels.parts if part.grown_bytes >= _WORTH_BYTES), key=lambda part: -part.grown_bytes
+    )
+    stayed = levels.stayed_bytes
+    if not grown and (stayed is None or stayed < _WORTH_BYTES):
+        return
+    head = f"after code cell {number}"
+    if stayed is not None:
+        head += f" {format_size(stayed)} stayed" if stayed > 0 else " no more memory stayed than before it"
+    named = ", ".join(_grown_text(part) for part in grown[:_PARTS])
+    more = f", and {len(grown) - _PARTS} more" if len(grown) > _PARTS else ""
+    yield (
+        f"{head}: {named}{more}"
+        if named
+        else f"{head}; held by no name of the lecture, as what imported modules keep is"
+    )
+    if not named and levels.types:
+        shown = ", ".join(f"{item.grown_count:,} {one_line(item.name)}" for item in levels.types[:_TYPES])
+        yield f"objects that became more in code cell {number}: {shown}"
+
+
+def _grown_text(part: LevelPart) -> str:
+    about = "about " if part.is_estimated else ""
+    return f"{part_name(part)} {about}{format_size(part.grown_bytes)}"
+
+
+def part_name(part: LevelPart) -> str:
+    """Return the name of a part with its kind (```paths```, ```Out[3]`` (kept by the output history only)``)."""
+    if part.kind in _UNNAMED:
+        return one_line(f"{_UNNAMED[part.kind]} ({part.name})" if part.name else _UNNAMED[part.kind])
+    kind = _KINDS.get(part.kind)
+    return one_line(f"`{part.name}` ({kind})" if kind else f"`{part.name}`")

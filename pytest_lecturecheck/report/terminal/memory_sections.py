@@ -1,0 +1,51 @@
+"""Render what a failure shows of its cell's memory: the lines at the peak, and what stayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pytest_lecturecheck.model.memory_profile import PeakProfile
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.memory_text import (
+    SHOWN_LINES,
+    detour_text,
+    level_lines,
+    profile_summary,
+    share_of,
+)
+from pytest_lecturecheck.report.text import fit_end, wrap
+from pytest_lecturecheck.safe_text import one_line
+from pytest_lecturecheck.units import format_size
+
+_SIZE_COLUMNS: Final = 10
+_SHARE_COLUMNS: Final = 5
+
+
+def memory_sections(entry: Entry, width: int, *, indent: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield titles with their rows; nothing where nothing was asked for."""
+    cell = entry.focus
+    if cell is None:
+        return
+    if (profile := cell.memory_profile) is not None:
+        rows = _peak_rows(profile, width, indent)
+        summary = profile_summary(entry, cell, profile)
+        yield f"Memory at the peak of code cell {cell.number}", [*rows, *_wrapped([summary], width, indent)]
+    if cell.memory_levels is not None and (lines := list(level_lines(cell.memory_levels, cell.number))):
+        yield "Memory after the cell", _wrapped(lines, width, indent)
+
+
+def _peak_rows(profile: PeakProfile, width: int, indent: str) -> list[str]:
+    rows = []
+    beside = len(indent) + _SIZE_COLUMNS + 1 + _SHARE_COLUMNS + 2
+    for line in profile.lines[:SHOWN_LINES]:
+        share = f"{share_of(line, profile) * 100:.0f} %"
+        start = f"{indent}{format_size(line.size_bytes):>{_SIZE_COLUMNS}} {share:>{_SHARE_COLUMNS}}  "
+        rows.append(f"{start}{fit_end(one_line(line.place), max(8, width - beside))}")
+        below = [one_line(text) for text in (line.source, detour_text(line)) if text]
+        rows += [f"{' ' * (beside + 2)}{fit_end(text, max(8, width - beside - 2))}" for text in below]
+    return rows
+
+
+def _wrapped(lines: Sequence[str], width: int, indent: str) -> list[str]:
+    return [row for line in lines for row in wrap(line, width, first=indent, rest=indent * 2)]

@@ -1,0 +1,123 @@
+"""What is in the memory of a cell, as text and in the page."""
+
+from dataclasses import replace
+
+from support.made_records import made_run
+
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.memory_profile import (
+    GrownType,
+    LevelPart,
+    MemoryLevels,
+    PartKind,
+    PeakLine,
+    PeakProfile,
+)
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
+from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.html.page import render_html
+from pytest_lecturecheck.report.memory_text import level_lines, memory_groups, part_name
+from pytest_lecturecheck.report.terminal.failure import render_failure
+from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind
+
+MIB = 1 << 20
+PROFILE = PeakProfile(
+    peak_bytes=480 * MIB,
+    lines=(
+        PeakLine(place="code cell 2, line 15", size_bytes=320 * MIB, source="growth = np.diff(<b>paths)"),
+        PeakLine(
+            place="planted.py:2 in make",
+            size_bytes=160 * MIB,
+            inner="numpy/_core/numeric.py:232 in ones",
+            caller="code cell 2, line 12",
+        ),
+    ),
+    process_count=2,
+    flame_graph=".lecturecheck/memory/a-1/cell-2/flamegraph.html",
+    cell_seconds=1.4,
+    footprint_bytes=557 * MIB,
+)
+READINGS = {
+    Metric.WALL: Measurement(metric=Metric.WALL, value=0.5, method=Method.EXACT),
+    Metric.PEAK_FOOTPRINT: Measurement(metric=Metric.PEAK_FOOTPRINT, value=548 * MIB, method=Method.EXACT),
+}
+PATHS = LevelPart(kind=PartKind.ARRAY, name="paths", size_bytes=400 * MIB, grown_bytes=400 * MIB)
+KEPT = LevelPart(kind=PartKind.HISTORY, name="Out[2]", size_bytes=8 * MIB, grown_bytes=8 * MIB, is_estimated=True)
+LEVELS = MemoryLevels(parts=(PATHS, KEPT), level_bytes=900 * MIB, stayed_bytes=620 * MIB)
+
+
+def cell(**more):
+    values = {"number": 2, "index": 1, "line": 11, "status": CellStatus.OK, "readings": READINGS, **more}
+    return CellRun(**values)
+
+
+def entry_of(item, kind=VerdictKind.OVER):
+    run = made_run(lecture="a.md", platform="here", outcome=Outcome.COMPLETED, cells=(item,))
+    compared = Comparison(metric=Metric.PEAK_FOOTPRINT, kind=kind, limit=1, measured=None, message="", cell=item)
+    verdict = Verdict(kind=kind, failed=kind is VerdictKind.OVER, headline="over", comparisons=(compared,))
+    return Entry(run=run, verdict=verdict, seconds=2.0)
+
+
+def test_the_failure_shows_the_lines_at_the_peak():
+    text = render_failure(entry_of(cell(memory_profile=PROFILE, memory_levels=LEVELS)), width=200)
+    expected = """
+Memory at the peak of code cell 2
+     320 MiB  67 %  code cell 2, line 15
+                      growth = np.diff(<b>paths)
+     160 MiB  33 %  planted.py:2 in make
+                      called by code cell 2, line 12, allocated in numpy/_core/numeric.py:232 in ones
+"""
+    assert expected in text
+    joined = " ".join(text.split())
+    assert (
+        "of 480 MiB that code cell 2 had allocated at its peak, the peaks of 2 processes together, by memray; what "
+        "earlier cells left is not part of it; recorded in a second run, in which the cell took 1.4 s instead of "
+        "0.5 s and had a peak of 557 MiB instead of 548 MiB; flame graph: "
+        ".lecturecheck/memory/a-1/cell-2/flamegraph.html"
+    ) in joined
+    assert (
+        "after code cell 2 620 MiB stayed: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"[:60]
+        in joined
+    )
+
+
+def test_the_failing_cell_is_not_repeated_in_the_summary():
+    item = cell(memory_profile=PROFILE)
+    assert memory_groups([entry_of(item)]) == []
+    (first, where), *_ = memory_groups([entry_of(item, VerdictKind.WITHIN)])
+    assert (first, where) == (
+        "320 MiB, 67 %: code cell 2, line 15: growth = np.diff(<b>paths)",
+        ["a.md: code cell 2, line 11"],
+    )
+
+
+def test_the_page_escapes_lines_and_links_the_flame_graph():
+    page = render_html([entry_of(cell(memory_profile=PROFILE, memory_levels=LEVELS))])
+    assert "growth = np.diff(&lt;b&gt;paths)" in page
+    assert 'href="./.lecturecheck/memory/a-1/cell-2/flamegraph.html"' in page
+    hostile = replace(PROFILE, flame_graph="javascript:alert(1)")
+    assert 'href="./javascript%3Aalert%281%29"' in render_html([entry_of(cell(memory_profile=hostile))])
+
+
+def test_a_cell_after_which_little_stayed_has_no_line():
+    assert list(level_lines(MemoryLevels(level_bytes=MIB, stayed_bytes=1000), 2)) == []
+
+
+def test_objects_are_named_where_no_name_holds_what_stayed():
+    types = (GrownType(name="dict", count=20, grown_count=10),)
+    assert list(level_lines(MemoryLevels(types=types, level_bytes=9 * MIB, stayed_bytes=8 * MIB), 2)) == [
+        "after code cell 2 8 MiB stayed; held by no name of the lecture, as what imported modules keep is",
+        "objects that became more in code cell 2: 10 dict",
+    ]
+
+
+def test_unknown_levels_say_why():
+    assert list(level_lines(MemoryLevels(reason="the kernel has ended"), 2)) == [
+        "what stayed in memory after code cell 2 is not known: the kernel has ended"
+    ]
+
+
+def test_parts_without_a_name_are_described():
+    threads = LevelPart(kind=PartKind.THREAD_STACKS, name="12 threads", size_bytes=1)
+    assert part_name(threads) == "stacks of threads (12 threads)"
