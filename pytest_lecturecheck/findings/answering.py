@@ -18,6 +18,7 @@ from pytest_lecturecheck.findings.running_questions import (
 )
 from pytest_lecturecheck.findings.speed_questions import break_even_section, float64_section, sampler_section
 from pytest_lecturecheck.findings.spread import number_text
+from pytest_lecturecheck.findings.storage import storage_section
 from pytest_lecturecheck.model.fleet import MachineType, Prior
 from pytest_lecturecheck.verdict.kept_session import KeptSession
 
@@ -62,6 +63,7 @@ def answer_questions(sessions: Sequence[KeptSession], assumptions: Assumptions) 
     values = [value for _, found in answered for value in found] + scaling_values
     others = [
         gap_section(measured),
+        storage_section(measured),
         scaling,
         gpu_hours_section(measured, assumptions.machines, assumptions.builds_per_year),
     ]

@@ -24,7 +24,14 @@ _WORST_FIRST: Final = (
     Outcome.NOTHING_TO_RUN,
     Outcome.COMPLETED,
 )
-_SUMMED: Final = (Metric.CPU, Metric.COMPILE, Metric.DISK_WRITTEN, Metric.MAJOR_FAULTS)
+_SUMMED: Final = (
+    Metric.CPU,
+    Metric.COMPILE,
+    Metric.DISK_WRITTEN,
+    Metric.DISK_READ,
+    Metric.READ_CALLS,
+    Metric.MAJOR_FAULTS,
+)
 _ALLOCATED: Final = (Metric.GPU_LIVE, Metric.GPU_POOL)
 _USUAL_INTERVAL_SECONDS: Final = 0.08
 _SUM_SOURCE: Final = "the kernels together"

@@ -48,6 +48,8 @@ class Metric(StrEnum):
     CPU = "cpu_seconds"
     COMPILE = "compile_seconds"
     DISK_WRITTEN = "disk_written_bytes"
+    DISK_READ = "disk_read_bytes"
+    READ_CALLS = "read_calls_bytes"
     MAJOR_FAULTS = "major_faults_count"
 
     @property
@@ -69,7 +71,7 @@ class Metric(StrEnum):
     @property
     def is_memory(self) -> bool:
         """Return True for an amount of memory: a lecture's value is then the highest of its cells, not their sum."""
-        return self.unit is Unit.BYTES and self is not Metric.DISK_WRITTEN
+        return self.unit is Unit.BYTES and self not in _TRAFFIC
 
     def format_value(self, value: float) -> str:
         """Format a value of this metric with its unit."""
@@ -116,6 +118,7 @@ class Metric(StrEnum):
         return format_counts_apart(first, second)
 
 
+_TRAFFIC = frozenset({Metric.DISK_WRITTEN, Metric.DISK_READ, Metric.READ_CALLS})
 _LABELS = {
     Metric.PEAK_FOOTPRINT: "peak footprint",
     Metric.PEAK_RSS: "peak RSS",
@@ -128,6 +131,8 @@ _LABELS = {
     Metric.CPU: "CPU time",
     Metric.COMPILE: "compile time",
     Metric.DISK_WRITTEN: "written to disk",
+    Metric.DISK_READ: "read from disk",
+    Metric.READ_CALLS: "returned by read calls",
     Metric.MAJOR_FAULTS: "major page faults",
 }
 

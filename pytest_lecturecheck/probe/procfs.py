@@ -129,9 +129,49 @@ def parse_stat(text: bytes) -> Counters | None:
         return None
 
 
-def parse_written_bytes(text: bytes) -> int | None:
-    """Parse ``write_bytes`` of ``/proc/PID/io``; reaped children are included."""
-    return _number_after(b"\n" + text, b"\nwrite_bytes:")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """
+    Counters of ``/proc/PID/io``; reaped children are included.
+
+    Attributes:
+        written_bytes: bytes sent to storage (``write_bytes``).
+        fetched_bytes: bytes that storage delivered (``read_bytes``): pages that were in the cache are not among them,
+            pages of mapped files are.
+        called_bytes: bytes that read calls returned (``rchar``), from the cache and from pipes as well; mapped files
+            are not among them. ``None`` where the file does not have the counter.
+    """
+
+    written_bytes: int
+    fetched_bytes: int | None = None
+    called_bytes: int | None = None
+
+    def plus(self, other: Traffic | None) -> Traffic:
+        """Return the sum with the counters of another process; nothing is added for one that could not be read."""
+        if other is None:
+            return self
+        return Traffic(
+            written_bytes=self.written_bytes + other.written_bytes,
+            fetched_bytes=_sum(self.fetched_bytes, other.fetched_bytes),
+            called_bytes=_sum(self.called_bytes, other.called_bytes),
+        )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def parse_traffic(text: bytes) -> Traffic | None:
+    """Parse ``/proc/PID/io``; ``None`` where it does not have what was written."""
+    lines = b"\n" + text
+    written = _number_after(lines, b"\nwrite_bytes:")
+    if written is None:
+        return None
+    return Traffic(
+        written_bytes=written,
+        fetched_bytes=_number_after(lines, b"\nread_bytes:"),
+        called_bytes=_number_after(lines, b"\nrchar:"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ _MISSING: Final = (
     Metric.CPU,
     Metric.MAJOR_FAULTS,
     Metric.DISK_WRITTEN,
+    Metric.DISK_READ,
+    Metric.READ_CALLS,
 )
 
 

@@ -80,6 +80,11 @@ def test_a_split_fleet_is_compared_with_the_best_single_type(document):
     assert what_if.startswith("one-gpu: pin these ")
 
 
+def test_runs_with_cold_storage_are_named(document):
+    rows = section(document, "Cold and warm storage").tables[0].rows
+    assert {row[3:7] for row in rows} == {("cold", "1", "64 MiB", "65 MiB"), ("warm", "5", "0 B", "65 MiB")}
+
+
 def test_priors_are_confirmed_or_refuted(document):
     rows = section(document, "Priors").tables[0].rows
     assert [row[-1] for row in rows] == ["confirmed", "refuted", "not measured"]

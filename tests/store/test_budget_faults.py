@@ -21,7 +21,8 @@ UNITS = "expected one of B, kB, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"
 TIMES = "expected numbers with units (ms, s, min, h, days) or m:ss or h:mm:ss"
 ENTRY_KEYS = (
     "recorded, runs, machine, software, relations, heaviest_cells, peak_footprint, peak_rss, peak_swap, "
-    "peak_compressed, gpu_used, gpu_live, gpu_pool, wall, cpu, compile, disk_written, major_faults, figures.NAME"
+    "peak_compressed, gpu_used, gpu_live, gpu_pool, wall, cpu, compile, disk_written, disk_read, read_calls, "
+    "major_faults, figures.NAME"
 )
 NOT_TOML = 'expected for example peak_footprint = "512 MiB"'
 ASCII = "(only the digits 0-9 and the letters of the units are read)"

@@ -32,9 +32,11 @@ _TEXTS: Final = ProbeTexts(
             Metric.CPU: "proc_pid_rusage",
             Metric.MAJOR_FAULTS: "ri_pageins",
             Metric.DISK_WRITTEN: "ri_diskio_byteswritten",
+            Metric.DISK_READ: "ri_diskio_bytesread",
         },
         missing={
             Metric.CPU: "Python is translated (Rosetta), and the unit of the system's times is not known",
+            Metric.READ_CALLS: "macOS does not count them",
             Metric.PEAK_COMPRESSED: "macOS does not report it for another process, and no sample showed any",
         },
     ),
@@ -85,6 +87,7 @@ class DarwinSource:
             cpu_seconds=None if self._seconds_per_tick is None else ticks * self._seconds_per_tick,
             major_faults_count=info.ri_pageins + info.ri_child_pageins,
             written_bytes=info.ri_diskio_byteswritten,
+            fetched_bytes=info.ri_diskio_bytesread,
             waited_for=info.ri_child_elapsed_abstime,
         )
 

@@ -1,4 +1,4 @@
-"""The counters of a process tree on Linux: CPU time, page faults, bytes written."""
+"""The counters of a process tree on Linux: CPU time, page faults, bytes written and read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatFile, read_once
 from pytest_lecturecheck.probe.memory._usage import Usage, UsageSource
-from pytest_lecturecheck.probe.procfs import Counters, parse_stat, parse_written_bytes
+from pytest_lecturecheck.probe.procfs import Counters, Traffic, parse_stat, parse_traffic
 
 
 class UsageReader:
@@ -34,13 +34,13 @@ class UsageReader:
         if supervisor_pid is not None:
             self._supervisor_stat = StatFile(f"{root}/{supervisor_pid}/stat")
             self._supervisor_io = KeptFile(f"{root}/{supervisor_pid}/io")
-        self._written_bytes: int | None = None
+        self._traffic: Traffic | None = None
 
     def read_own(self) -> Usage | None:
         """
         Read the counters of the kernel and of reaped orphans; ``None`` if the kernel has ended.
 
-        Bytes written are those of the last :meth:`read_tree`.
+        Bytes written and read are those of the last :meth:`read_tree`.
         """
         # The supervisor first: if the kernel still exists afterwards, its own counters are not among the reaped ones.
         reaped = self._supervisor_stat.read_counters() if self._supervisor_stat is not None else None
@@ -51,7 +51,7 @@ class UsageReader:
             cpu_ticks=counters.cpu_ticks + (reaped.reaped_cpu_ticks if reaped is not None else 0),
             major_faults_count=counters.major_faults_count
             + (reaped.reaped_major_faults_count if reaped is not None else 0),
-            written_bytes=self._written_bytes,
+            **_traffic_counters(self._traffic),
             child_faults_count=counters.child_faults_count + (reaped.child_faults_count if reaped is not None else 0),
         )
 
@@ -63,33 +63,33 @@ class UsageReader:
             own: result of :meth:`read_own`, from just before.
             members: process ids of the descendants.
         """
-        written = self._read_written()
+        traffic = self._read_traffic()
         ticks, faults = own.cpu_ticks or 0, own.major_faults_count or 0
         for pid in members:
             counters = self._counters(pid)
             ticks += counters.cpu_ticks if counters is not None else 0
             faults += counters.major_faults_count if counters is not None else 0
-            if written is not None:
-                written += parse_written_bytes(read_once(f"{self._root}/{pid}/io") or b"") or 0
-        self._written_bytes = written
+            if traffic is not None:
+                traffic = traffic.plus(parse_traffic(read_once(f"{self._root}/{pid}/io") or b""))
+        self._traffic = traffic
         return Usage(
             cpu_ticks=ticks,
             major_faults_count=faults,
-            written_bytes=written,
+            **_traffic_counters(traffic),
             child_faults_count=own.child_faults_count,
         )
 
     def _counters(self, pid: int) -> Counters | None:
         return parse_stat(read_once(f"{self._root}/{pid}/stat") or b"")
 
-    def _read_written(self) -> int | None:
+    def _read_traffic(self) -> Traffic | None:
         reaped = self._supervisor_io.read() if self._supervisor_io is not None else None
         text = self._io_file.read()
-        own = parse_written_bytes(text) if text is not None else None
+        own = parse_traffic(text) if text is not None else None
         if own is None:
             return None
-        # A supervisor writes to pipes and sockets only, which are not counted.
-        return own + (parse_written_bytes(reaped) or 0 if reaped is not None else 0)
+        # A supervisor writes to pipes and sockets only, which are not counted; it reads a few bytes of messages.
+        return own.plus(parse_traffic(reaped) if reaped is not None else None)
 
     def close(self) -> None:
         """Close all files; safe to call twice."""
@@ -98,13 +98,29 @@ class UsageReader:
                 file.close()
 
 
+def _traffic_counters(traffic: Traffic | None) -> dict[str, int | None]:
+    if traffic is None:
+        return {"written_bytes": None}
+    return {
+        "written_bytes": traffic.written_bytes,
+        "fetched_bytes": traffic.fetched_bytes,
+        "called_bytes": traffic.called_bytes,
+    }
+
+
 def _ticks_per_second() -> int:
     return os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 LINUX_USAGE: Final = UsageSource(
-    sources={Metric.CPU: "/proc/PID/stat", Metric.MAJOR_FAULTS: "/proc/PID/stat", Metric.DISK_WRITTEN: "/proc/PID/io"},
-    missing={Metric.DISK_WRITTEN: "/proc/PID/io cannot be read"},
+    sources={
+        Metric.CPU: "/proc/PID/stat",
+        Metric.MAJOR_FAULTS: "/proc/PID/stat",
+        Metric.DISK_WRITTEN: "/proc/PID/io",
+        Metric.DISK_READ: "/proc/PID/io read_bytes",
+        Metric.READ_CALLS: "/proc/PID/io rchar",
+    },
+    missing=dict.fromkeys((Metric.DISK_WRITTEN, Metric.DISK_READ, Metric.READ_CALLS), "/proc/PID/io cannot be read"),
     ticks_per_second=_ticks_per_second(),
     # User and system time are each truncated to whole ticks.
     cpu_tolerance_seconds=2 / _ticks_per_second(),

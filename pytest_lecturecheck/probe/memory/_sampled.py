@@ -230,8 +230,8 @@ class SampledProbe(CellWindows[SampledWindow, WindowSum]):
         if window.is_complete and (is_whole or self._texts.adds_children):
             exact = {Metric.MAJOR_FAULTS, *([Metric.CPU] if self._texts.is_cpu_exact else [])}
         if window.is_complete and is_whole:
-            # No OS adds the bytes that a child wrote to those of its parent.
-            exact.add(Metric.DISK_WRITTEN)
+            # Neither macOS nor Windows adds the bytes that a child wrote or read to those of its parent.
+            exact |= {Metric.DISK_WRITTEN, Metric.DISK_READ}
         return usage_readings(before, self._usage(), self._texts.usage, exact=exact, reason=self._reason)
 
 
@@ -250,6 +250,7 @@ def tree_usage(living: Sequence[ProcessReading], former: Sequence[ProcessReading
         cpu_ticks=_sum([item.cpu_seconds for item in counted]),
         major_faults_count=_sum([item.major_faults_count for item in counted]),
         written_bytes=_sum([item.written_bytes for item in everybody]),
+        fetched_bytes=_sum([item.fetched_bytes for item in everybody]),
     )
 
 

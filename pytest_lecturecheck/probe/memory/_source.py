@@ -29,6 +29,7 @@ class ProcessReading:
         cpu_seconds: user and system time, with that of reaped children where the OS adds it.
         major_faults_count: page faults that needed the disk, in the same way.
         written_bytes: bytes sent to storage.
+        fetched_bytes: bytes that storage delivered.
         waited_for: a number that rises with every child that it reaps; always 0 where the OS has none.
     """
 
@@ -42,6 +43,7 @@ class ProcessReading:
     cpu_seconds: float | None = None
     major_faults_count: int | None = None
     written_bytes: int | None = None
+    fetched_bytes: int | None = None
     waited_for: int = 0
 
     @property

@@ -1,4 +1,4 @@
-"""What a process tree used between two readings: CPU time, page faults, bytes written. Pure."""
+"""What a process tree used between two readings: CPU time, page faults, bytes written and read. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Final
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 
-USAGE_METRICS: Final = (Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN)
+USAGE_METRICS: Final = (
+    Metric.CPU,
+    Metric.MAJOR_FAULTS,
+    Metric.DISK_WRITTEN,
+    Metric.DISK_READ,
+    Metric.READ_CALLS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,19 +28,28 @@ class Usage:
         cpu_ticks: user and system time, in ticks of :attr:`UsageSource.ticks_per_second`.
         major_faults_count: page faults that needed the disk.
         written_bytes: bytes sent to storage.
+        fetched_bytes: bytes that storage delivered.
+        called_bytes: bytes that read calls returned, from the page cache as well.
         child_faults_count: minor faults of children of the kernel that were waited for (Linux); else 0.
     """
 
     cpu_ticks: float | None
     major_faults_count: int | None
     written_bytes: int | None
+    fetched_bytes: int | None = None
+    called_bytes: int | None = None
     child_faults_count: int = 0
 
     def value(self, metric: Metric) -> float | None:
         """Return the counter behind one of :data:`USAGE_METRICS`."""
-        if metric is Metric.CPU:
-            return self.cpu_ticks
-        return self.major_faults_count if metric is Metric.MAJOR_FAULTS else self.written_bytes
+        counters: dict[Metric, float | None] = {
+            Metric.CPU: self.cpu_ticks,
+            Metric.MAJOR_FAULTS: self.major_faults_count,
+            Metric.DISK_WRITTEN: self.written_bytes,
+            Metric.DISK_READ: self.fetched_bytes,
+            Metric.READ_CALLS: self.called_bytes,
+        }
+        return counters[metric]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,8 @@ _MISSING: Final = {
     Metric.PEAK_COMPRESSED: "Windows does not report it for a process",
     Metric.MAJOR_FAULTS: "Windows counts faults that need no disk as well",
     Metric.DISK_WRITTEN: "Windows counts what goes to pipes and devices as well",
+    Metric.DISK_READ: "Windows counts what comes from pipes and from its cache as well",
+    Metric.READ_CALLS: "it is read on Linux only",
 }
 _TEXTS: Final = ProbeTexts(
     footprint="private commit (PrivateUsage)",

@@ -36,8 +36,17 @@ _PACKAGES: Final = 60
 _VALUE_CHARS: Final = 200
 _NEVER_MEASURED: Final = {
     "Linux": frozenset({Metric.PEAK_COMPRESSED}),
-    "macOS": frozenset({Metric.PEAK_SWAP}),
-    "Windows": frozenset({Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN}),
+    "macOS": frozenset({Metric.PEAK_SWAP, Metric.READ_CALLS}),
+    "Windows": frozenset(
+        {
+            Metric.PEAK_SWAP,
+            Metric.PEAK_COMPRESSED,
+            Metric.MAJOR_FAULTS,
+            Metric.DISK_WRITTEN,
+            Metric.DISK_READ,
+            Metric.READ_CALLS,
+        }
+    ),
 }
 """What a system does not count for a process: that it is missing says nothing about the run."""
 

@@ -54,6 +54,7 @@ def test_a_reading(mac):
         cpu_seconds=pytest.approx(1.0),
         major_faults_count=7,
         written_bytes=3 * MIB,
+        fetched_bytes=0,
         waited_for=9,
     )
 

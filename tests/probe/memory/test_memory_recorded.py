@@ -75,12 +75,13 @@ def test_use_of_a_cell(proc, open_probe):
     probe = open_probe()
     probe.begin_cell()
     proc.usage(KERNEL, ticks=350, faults=9)
-    proc.write("100/io", "rchar: 1\nwrite_bytes: 8192\n")
+    proc.write("100/io", "rchar: 500\nread_bytes: 4096\nwrite_bytes: 8192\n")
     readings = probe.end_cell().readings
     ticks_per_second = readings[Metric.CPU].tolerance and round(2 / readings[Metric.CPU].tolerance)
     assert readings[Metric.CPU].value == 250 / ticks_per_second
     assert readings[Metric.MAJOR_FAULTS].value == 2
     assert readings[Metric.DISK_WRITTEN].value == 8192
+    assert readings[Metric.READ_CALLS].source == "/proc/PID/io rchar"
     assert readings[Metric.WALL].value > 0
     lecture = probe.close()
     for metric in (Metric.CPU, Metric.MAJOR_FAULTS, Metric.DISK_WRITTEN, Metric.WALL):
