@@ -12,6 +12,7 @@ RUN_HELP: Final = (
     "name in .lecturecheck/runs; or a JSON file that --lecture-report wrote"
 )
 _WIDTH: Final = 100
+_MOST_DIGITS: Final = 6
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +30,14 @@ def add_history(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--history", type=Path, metavar="FILE", help="a history (.jsonl), instead of the one that the settings name"
     )
+
+
+def count(text: str) -> int:
+    """Return the number of an option that counts; argparse prints the error."""
+    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS or int(text) < 1:
+        msg = f"{text!r} is not a whole number of at least 1"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
 
 
 def width() -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_lecturecheck.commands.arguments import count
 from pytest_lecturecheck.errors import LectureCheckError, SettingsError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--profile", metavar="NAME", help="environment profile, instead of the one in the settings")
     parser.add_argument(
-        "-n", dest="kernels", type=int, default=1, metavar="N", help="kernels that run at once (default: 1)"
+        "-n", dest="kernels", type=count, default=1, metavar="N", help="kernels that run at once (default: 1)"
     )
     parser.add_argument("--root", type=Path, metavar="DIR", help="pytest's rootdir (default: here)")
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.commands.arguments import add_root, width
+from pytest_lecturecheck.commands.arguments import add_root, count, width
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.findings.measured import Measured
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a patch for git apply with timeouts from the recorded times: front matter, _config.yml, workflows",
     )
     parser.add_argument(
-        "--builds-per-year", type=int, default=365, metavar="N", help="cadence of the builds (default: 365)"
+        "--builds-per-year", type=count, default=365, metavar="N", help="cadence of the builds (default: 365)"
     )
     add_root(parser)
 

@@ -75,6 +75,11 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     if options.runs < 1:
         msg = f"--runs {options.runs}: expected at least 1; the edge is tried three times by default"
         raise LectureCheckError(msg)
+    least_bytes, step_bytes = _size(options.least, "--from"), _size(options.step, "--step")
+    most_bytes = _size(options.most, "--to") if options.most else None
+    if most_bytes is not None and most_bytes < least_bytes:
+        msg = f"--to {options.most} is less than --from {options.least}; exchange them"
+        raise LectureCheckError(msg)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="lecturecheck-fit-"))
     folder.mkdir(parents=True, exist_ok=True)
     tries = _Tries(options.lecture, options.pytest, folder)
@@ -83,9 +88,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         msg = f"{options.lecture} fails without a cap ({free.verdict}), so no memory is enough; see {free.report}"
         raise LectureCheckError(msg)
     search = MemorySearch(
-        least_bytes=_size(options.least, "--from"),
-        most_bytes=_size(options.most, "--to") if options.most else round(_ROOM_FACTOR * (free.peak_bytes or 0)) + 1,
-        step_bytes=_size(options.step, "--step"),
+        least_bytes=least_bytes,
+        most_bytes=most_bytes or round(_ROOM_FACTOR * (free.peak_bytes or 0)) + 1,
+        step_bytes=step_bytes,
         runs=options.runs,
     )
     while (cap := search.next_cap()) is not None:

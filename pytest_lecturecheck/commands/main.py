@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -104,10 +105,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, lines = _COMMANDS[options.command].run(options)
     except LectureCheckError as exc:
         # Names of lectures and the content of damaged files are not trusted.
-        sys.stderr.write(f"lecturecheck: {plain(str(exc))}\n")
+        sys.stderr.write(_guarded(plain(f"lecturecheck: {exc}\n")))
         return _USAGE_ERROR
-    _write("".join(f"{line}\n" for line in lines))
+    text = "".join(f"{line}\n" for line in lines)
+    _write(text if _is_for_programs(options) else _guarded(text))
     return status
+
+
+def _is_for_programs(options: argparse.Namespace) -> bool:
+    """Return True if a shell or another program reads the output, which must then keep every character."""
+    return options.command == "slurm" or any(getattr(options, name, False) for name in ("json", "shell"))
+
+
+def _guarded(text: str) -> str:
+    """Return text without commands to the runner of a CI job: a name of a lecture may look like one."""
+    from pytest_lecturecheck.session.github_actions import guard_for  # noqa: PLC0415 - not for help
+
+    return guard_for(os.environ)(text)
 
 
 def _overview(columns: int) -> Iterator[str]:

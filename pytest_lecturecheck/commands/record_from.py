@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_lecturecheck.commands.arguments import add_root, width
+from pytest_lecturecheck.commands.arguments import add_root, count, width
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--least-runs",
-        type=_count,
+        type=count,
         default=_LEAST_RUNS,
         metavar="N",
         help=f"fewest complete runs of a lecture over all reports (default: {_LEAST_RUNS})",
@@ -45,13 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the changes, and write nothing")
     parser.add_argument("--patch", type=Path, metavar="FILE", help="write a patch instead of budget files")
     add_root(parser)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) < 10**6:
-        msg = f"{text!r} is not a whole number of at least 1"
-        raise argparse.ArgumentTypeError(msg)
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> tuple[int, list[str]]:

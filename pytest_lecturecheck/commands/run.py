@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         LectureCheckError: an argument cannot be used.
     """
     from pytest_lecturecheck.commands.session_lookup import has_colour, root_of  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.config.report_formats import check_report_name  # noqa: PLC0415 - as above
     from pytest_lecturecheck.kernel.run.program_run import Program  # noqa: PLC0415 - as above
     from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT  # noqa: PLC0415 - as above
     from pytest_lecturecheck.session.program_session import ProgramPolicy, ProgramSession  # noqa: PLC0415 - as above
@@ -72,6 +73,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     if options.enforce_declared and memory is None and time is None:
         msg = "--enforce-declared has nothing to enforce; add --declared-memory or --declared-time"
         raise LectureCheckError(msg)
+    for path in options.report:
+        # A program may run for hours; a name that cannot be used is refused before.
+        check_report_name(str(path))
     cap = NO_LIMIT if options.cap == "off" else _size(options.cap, "--cap") or AUTOMATIC_CAP
     timeout = _time(options.timeout, "--timeout") or NO_LIMIT
     if options.enforce_declared:

@@ -13,7 +13,7 @@ from pytest_lecturecheck.findings.measured import Measured
 from pytest_lecturecheck.findings.timeout_edits import with_book_timeout, with_job_timeout, with_own_timeout
 from pytest_lecturecheck.findings.timeouts import ProposedTimeouts, propose_timeouts
 from pytest_lecturecheck.repository.build_steps import find_builds, is_gate
-from pytest_lecturecheck.repository.workflow_file import Job, read_workflows
+from pytest_lecturecheck.repository.workflow_file import Job, has_workflows, read_workflows
 
 _BOOKS: Final = ("_config.yml", "lectures/_config.yml", "book/_config.yml", "docs/_config.yml")
 _MOST_LECTURE_BYTES: Final = 16 * MOST_SETTINGS_BYTES
@@ -49,7 +49,7 @@ def _edits(proposed: ProposedTimeouts, root: Path) -> Iterator[tuple[str, Callab
     book = next((name for name in _BOOKS if (root / name).is_file()), None)
     if book is not None:
         yield book, lambda text: with_book_timeout(text, proposed.default_seconds)
-    for workflow in read_workflows(root):
+    for workflow in read_workflows(root) if has_workflows(root) else ():
         # From the last job to the first, so that lines stay where they are.
         jobs = sorted((job for job in workflow.jobs if _runs_lectures(job)), key=lambda job: -job.line)
 

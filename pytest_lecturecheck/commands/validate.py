@@ -11,6 +11,7 @@ from typing import Final
 
 from pytest_lecturecheck.commands.arguments import add_root
 from pytest_lecturecheck.errors import LectureCheckError
+from pytest_lecturecheck.safe_text import one_line
 
 HELP: Final = "check budget files, settings and history; report every fault with its line"
 DESCRIPTION: Final = """\
@@ -26,6 +27,7 @@ With pre-commit, this project's hook lecturecheck-validate does the same at each
 Exit status: 0; 1 if there are faults; 2 if a named file or folder does not exist."""
 _LINE: Final = re.compile(r" line ([0-9]+)(?: and [0-9]+ more)?: ")
 _TOML_LINE: Final = re.compile(r" ?\(at line ([0-9]+), column [0-9]+\)")
+_MOST_CHARS: Final = 1500
 _SETTINGS_NAMES: Final = frozenset({"lecturecheck.toml", "pyproject.toml"})
 
 
@@ -74,8 +76,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
             msg = f"{path}: no such file or folder; expected budget files, a settings file, a history or a lecture"
             raise LectureCheckError(msg)
     results = [_check(path, root) for path in options.paths] if options.paths else list(_check_repository(root))
-    faults = [fault for result in results for fault in result.faults]
-    good = [line for result in results for line in result.good]
+    # A fault quotes keys and values of the files, which may hold anything, and any amount of it.
+    faults = [one_line(fault, _MOST_CHARS) for result in results for fault in result.faults]
+    good = [one_line(line, _MOST_CHARS) for result in results for line in result.good]
     if faults:
         count = len(faults)
         return 1, [*faults, f"{count} fault{'' if count == 1 else 's'}"]

@@ -19,6 +19,7 @@ from pytest_lecturecheck.config.option_table import OPTIONS
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, is_present, read_plain_text
 from pytest_lecturecheck.model.settings import RunSettings
+from pytest_lecturecheck.safe_text import cut_line
 
 SETTINGS_FILE: Final = "lecturecheck.toml"
 OPTIONS_BY_NAME: Final = {option.name: option for option in OPTIONS}
@@ -27,6 +28,7 @@ LECTURE_OPTIONS: Final = {option.name: option for option in OPTIONS if option.in
 _PACKAGE: Final = __name__.partition(".")[0]
 _COUNT_READERS: Final = frozenset({"config.option_values.read_count", "config.option_values.read_positive_count"})
 """Readers that take text from the command line, which has nothing else."""
+_MOST_CHARS: Final = 2000
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -68,7 +70,8 @@ def read_value(option: Option, value: object, where: str) -> Any:
     try:
         return read_raw(option, value)
     except (SettingsError, UnitError) as exc:
-        msg = f"{where}: {exc}"
+        # It quotes the value, which may be a list of any length.
+        msg = f"{where}: {cut_line(str(exc), _MOST_CHARS)}"
         raise SettingsError(msg) from exc
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_lecturecheck.config.option_reading import OPTIONS_BY_NAME, load_table, read_value, unknown_key
-from pytest_lecturecheck.config.options import resolve
+from pytest_lecturecheck.config.options import SessionSettings, resolve
+from pytest_lecturecheck.config.variants import span_variants
 from pytest_lecturecheck.errors import SettingsError
 
 
@@ -47,8 +48,19 @@ def find_settings_faults(rootdir: Path) -> tuple[str, tuple[SettingsFault, ...]]
             faults.append(SettingsFault(key, str(exc)))
     if not faults:
         try:
-            resolve({}, rootdir, rootdir)
+            _span(resolve({}, rootdir, rootdir))
         except SettingsError as exc:
             text = str(exc).removeprefix(name).lstrip(": ")
             faults.append(SettingsFault(next((key for key in table if key in text), ""), text))
     return name.split(" ", 1)[0], tuple(faults)
+
+
+def _span(settings: SessionSettings) -> None:
+    """Raise SettingsError if the axes and variants of the file cannot be run together."""
+    axes = settings.for_all_lectures.axes
+    if axes or settings.variants:
+        try:
+            span_variants(axes or (), settings.variants)
+        except SettingsError as exc:
+            msg = f"axes: {exc}"
+            raise SettingsError(msg) from exc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -77,11 +78,11 @@ def _parse_axis(name: str, values: object) -> Axis:
         raise SettingsError(msg)
     items: Sequence[object] = values if isinstance(values, list) else [values]
     if not 1 <= len(items) <= MOST_VALUES:
-        msg = f"axis {name}: {values!r}: expected a list of 1 to {MOST_VALUES} values"
+        msg = f"axis {name}: {len(items)} values; expected a list of 1 to {MOST_VALUES}"
         raise SettingsError(msg)
     found: dict[str, str | float | bool] = {}
     for item in items:
-        if not isinstance(item, str | int | float | bool) or _VALUE.fullmatch(value_text(item)) is None:
+        if not isinstance(item, str | int | float) or _is_infinite(item) or _VALUE.fullmatch(value_text(item)) is None:
             msg = (
                 f"axis {name}: value {item!r} cannot be used; expected a number, true, false, or text of letters, "
                 "digits and . _ + - (at most 64)"
@@ -92,6 +93,11 @@ def _parse_axis(name: str, values: object) -> Axis:
             raise SettingsError(msg)
         found[value_text(item)] = item
     return Axis(name=name, values=tuple(found.values()))
+
+
+def _is_infinite(value: str | float) -> bool:
+    """Return True for nan and inf, which TOML has and variants refuse as parameters."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def parse_variant_names(value: object) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_text
 
 _MOST_DEPTH: Final = 60
+_MOST_NODES: Final = 100_000
+_FOLDER: Final = Path(".github", "workflows")
 
 
 class Table(dict[str, Any]):
@@ -96,12 +98,20 @@ def read_workflows(root: Path) -> list[Workflow]:
     Raises:
         SettingsError: there are none, or one cannot be read; the message names file and line.
     """
-    folder = root / ".github" / "workflows"
-    paths = sorted(path for path in folder.glob("*") if path.suffix in {".yml", ".yaml"})
+    paths = _workflow_paths(root)
     if not paths:
-        msg = f"{folder}: there is no workflow; expected .yml files, for example of GitHub Actions"
+        msg = f"{root / _FOLDER}: there is no workflow; expected .yml files, for example of GitHub Actions"
         raise SettingsError(msg)
     return [read_workflow(path, path.relative_to(root).as_posix()) for path in paths]
+
+
+def has_workflows(root: Path) -> bool:
+    """Return True if a repository has workflows of GitHub Actions."""
+    return bool(_workflow_paths(root))
+
+
+def _workflow_paths(root: Path) -> list[Path]:
+    return sorted(path for path in (root / _FOLDER).glob("*") if path.suffix in {".yml", ".yaml"})
 
 
 def read_workflow(path: Path, shown: str) -> Workflow:
@@ -116,7 +126,7 @@ def read_workflow(path: Path, shown: str) -> Workflow:
     try:
         text = read_plain_text(path, most_bytes=MOST_SETTINGS_BYTES, encoding="utf-8-sig")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        document = _value(node)
+        document = _Values().value_of(node)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
         msg = f"{shown}: cannot be read as YAML: {' '.join(str(exc).split())}"
         raise SettingsError(msg) from exc
@@ -190,22 +200,30 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _value(node: Any, depth: int = 0) -> Any:
-    """Return a node as text, list or :class:`Table`; scalars stay text, because ``on`` would become a boolean."""
-    if depth > _MOST_DEPTH:
-        msg = "it is nested too deeply"
-        raise ValueError(msg)
-    if node is None:
-        return ""
-    if node.id == "scalar":
-        return str(node.value)
-    if node.id == "sequence":
-        return [_value(item, depth + 1) for item in node.value]
-    table = Table()
-    for key, value in node.value:
-        name = str(key.value)
-        table[name] = _value(value, depth + 1)
-        table.lines[name] = key.start_mark.line + 1
-        # A block begins on the line after its mark.
-        table.lines[f"{name} value"] = value.start_mark.line + (2 if getattr(value, "style", None) in {"|", ">"} else 1)
-    return table
+class _Values:
+    """Builds the value of a document. Each node is counted, because aliases of aliases grow without bound."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def value_of(self, node: Any, depth: int = 0) -> Any:
+        """Return a node as text, list or :class:`Table`; scalars stay text, because ``on`` would become a boolean."""
+        self._count += 1
+        if depth > _MOST_DEPTH or self._count > _MOST_NODES:
+            msg = "it is nested too deeply" if depth > _MOST_DEPTH else f"it has more than {_MOST_NODES:,} values"
+            raise ValueError(msg)
+        if node is None:
+            return ""
+        if node.id == "scalar":
+            return str(node.value)
+        if node.id == "sequence":
+            return [self.value_of(item, depth + 1) for item in node.value]
+        table = Table()
+        for key, value in node.value:
+            name = str(key.value)
+            table[name] = self.value_of(value, depth + 1)
+            table.lines[name] = key.start_mark.line + 1
+            # A block begins on the line after its mark.
+            is_block = getattr(value, "style", None) in {"|", ">"}
+            table.lines[f"{name} value"] = value.start_mark.line + (2 if is_block else 1)
+        return table

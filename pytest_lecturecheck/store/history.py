@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.budget.limits import HeavyCell
 from pytest_lecturecheck.errors import RunFileError
-from pytest_lecturecheck.files import append_plain, open_plain, read_plain_bytes
+from pytest_lecturecheck.files import PlainFileError, append_plain, open_plain, read_plain_bytes
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.store.atomic import READ_ONLY, is_read_only, locked
@@ -125,6 +125,9 @@ def append_history(path: Path, lines: Sequence[HistoryLine], hide: Callable[[str
     texts = [hide(json.dumps(line_to_dict(line), separators=(",", ":"), allow_nan=False)) for line in lines]
     data = "".join(f"{text}\n" for text in texts).encode("ascii")
     target = Path(os.path.realpath(path))
+    if target.suffix.lower() != path.suffix.lower():
+        # A link of a foreign repository may point at any file of the user.
+        raise PlainFileError(path, f"it is a link to {target}; expected a link to a file that ends in {path.suffix}")
     with locked(target.parent):
         if is_read_only(target):
             raise PermissionError(errno.EACCES, READ_ONLY, str(path))

@@ -100,3 +100,17 @@ def test_programs_are_recorded_from_their_session():
         "lecturecheck record s",
         "lecturecheck report s -o report.html",
     ]
+
+
+@pytest.mark.parametrize("command", ["explain", "compare"])
+def test_names_of_lectures_are_no_commands_to_the_runner(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("COLUMNS", "100")
+    name = "::stop-commands::x.md"
+    entry = failed()
+    run = KeptRun(run=replace(entry.run, lecture=name), verdict=entry.verdict, seconds=1.0)
+    keep(tmp_path, session_of(run), replace(session_of(run), ended=before().ended))
+    _, out, _ = call(capsys, command, *(["last~1", "last"] if command == "compare" else []))
+    assert ": :stop-commands::x.md" in out
+    assert not any(line.lstrip().startswith("::") for line in out.splitlines())

@@ -75,3 +75,19 @@ def test_timeouts_are_a_patch_that_git_applies(book, capsys):
     assert "lecturecheck:\n  timeout: 1200\n" in (book / "a.md").read_text(encoding="utf-8")
     assert (book / "_config.yml").read_text(encoding="utf-8") == "execute:\n  timeout: 60\n"
     assert "    timeout-minutes: " in (book / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+
+
+def test_timeouts_without_a_workflow_are_a_patch_too(book, capsys):
+    write(book, {"_config.yml": "execute:\n  timeout: 9000\n"})
+    keep(book, session_of(kept("1.ipynb", 100, 5.0)))
+    status, out, err = call(capsys, "findings", "--timeouts", "t.patch")
+    assert (status, err) == (0, "")
+    assert "+  timeout: 60" in (book / "t.patch").read_text(encoding="utf-8")
+    assert "written to t.patch" in out
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "9" * 5000])
+def test_builds_per_year_that_cannot_be_used(capsys, number):
+    with pytest.raises(SystemExit):
+        call(capsys, "findings", "--builds-per-year", number)
+    assert "is not a whole number of at least 1" in capsys.readouterr().err

@@ -10,6 +10,9 @@ from pytest_lecturecheck.commands.main import main
     [
         (["nowhere.ipynb"], "nowhere.ipynb: there is no such file"),
         (["--runs", "0", "a.md"], "--runs 0: expected at least 1"),
+        (["--from", "x", "a.md"], "--from: size 'x' is not understood"),
+        (["--step", "0", "a.md"], "--step: size '0' has no unit"),
+        (["--from", "2GB", "--to", "1GB", "a.md"], "--to 1GB is less than --from 2GB"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_named(tmp_path, monkeypatch, capsys, arguments, said):
@@ -17,4 +20,6 @@ def test_arguments_that_cannot_be_used_are_named(tmp_path, monkeypatch, capsys, 
     (tmp_path / "a.md").write_text("text", encoding="utf-8")
 
     assert main(["fit", *arguments]) == 2
-    assert said in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said in error
+    assert "try 1" not in error

@@ -12,6 +12,7 @@ from pytest_lecturecheck.commands.run import name_of
     ("arguments", "said"),
     [
         (["--cap", "4", "--", "true"], "--cap: "),
+        (["--report", "x.exe", "--", "true"], "report 'x.exe' has no known format"),
         (["--enforce-declared", "--", "true"], "--enforce-declared has nothing to enforce"),
     ],
 )

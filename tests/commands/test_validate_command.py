@@ -137,3 +137,25 @@ def test_the_hook_of_pre_commit_runs_for_these_files(path, is_checked):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert (hook["entry"], hook["language"], hook["pass_filenames"]) == ("lecturecheck validate", "python", False)
     assert bool(re.search(hook["files"], path)) is is_checked
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[variant."a\\u001b[31m b"]\n', "lecturecheck.toml:1: variant: [variant.a b]: the name 'a\\x1b[31m b'"),
+        ('[axes]\ndevice = ["tpu"]\n', "lecturecheck.toml:1: axes: axis device: 'tpu' is not known; expected cpu, gpu"),
+        (
+            f"[axes]\na = {list(range(60))}\nb = {list(range(60))}\n",
+            "lecturecheck.toml:1: axes: axes (a 60, b 60) span",
+        ),
+        (f"[[axes]]\na = {list(range(9999))}\n", "lecturecheck.toml:1: axes: "),
+    ],
+    ids=["control-characters", "axis", "product", "long"],
+)
+def test_hostile_axes_and_variants_are_one_short_line(book, capsys, text, said):
+    (book / "lecturecheck.toml").write_text(text, encoding="utf-8")
+    status, out, _ = call(capsys, "validate")
+    assert status == 1
+    assert out.startswith(said)
+    assert len(out) < 2500
+    assert "\x1b" not in out

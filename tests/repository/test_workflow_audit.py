@@ -160,7 +160,10 @@ def test_the_own_workflows_have_no_fault():
     assert audit_workflows(examples, RepositoryTimes()) == []
 
 
-@pytest.mark.parametrize("text", ["a: [", "- a\n", "a: " + "[" * 100 + "]" * 100])
+ALIASES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+
+
+@pytest.mark.parametrize("text", ["a: [", "- a\n", "a: " + "[" * 100 + "]" * 100, ALIASES])
 def test_what_is_no_workflow_is_refused(tmp_path, text):
     write(tmp_path, {"ci.yml": text})
     with pytest.raises(SettingsError, match=r"^ci\.yml: "):

@@ -228,3 +228,12 @@ def test_git_merges_the_histories_of_two_branches(path):
     found = read_history(path)
     assert ({line.session for line in found.lines}, found.faults) == ({"base", "s1", "s2"}, ())
     assert len(found.lines) == 2 * len(FIRST) + len(SECOND)
+
+
+def test_a_link_to_a_file_of_another_kind_is_not_followed(path):
+    other = path.with_name("profile")
+    other.write_text("export A=1\n", encoding="utf-8")
+    path.symlink_to(other)
+    with pytest.raises(OSError, match=r"it is a link to .*profile; expected a link to a file that ends in \.jsonl"):
+        append_history(path, FIRST)
+    assert other.read_text(encoding="utf-8") == "export A=1\n"
