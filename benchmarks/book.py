@@ -39,8 +39,9 @@ get_ipython().events.register("pre_run_cell", _seed)
 """
 NOISE = (
     (re.compile(r"0x[0-9a-f]{8,}|\b\d{14,15}\b"), "ADDRESS"),
-    # mystmd makes new keys in every build.
-    (re.compile(r'"(key|id|html_id|identifier|label|thumbnail)":"[^"]*"|-[0-9a-f]{32}(?=\.md)'), "KEY"),
+    # mystmd makes new keys in every build, and names static files by their folder: files of outputs have no name before
+    # the hash.
+    (re.compile(r'"(key|id|html_id|identifier|label|thumbnail)":"[^"]*"|-[0-9a-f]{32}(?=\.\w)'), "KEY"),
     (re.compile(r"\d+(\.\d+)? ?(seconds|second|ms|μs|µs|us|ns|s)\b"), "TIME"),
     # ipykernel sends a stream in pieces that depend on its timer. myst-nb shows each piece, or puts line ends between
     # them. Two builds without a gate differ in it, too.
