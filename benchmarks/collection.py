@@ -61,7 +61,9 @@ def compare(arguments: argparse.Namespace, indent: int | None, form: str) -> Non
         python_path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
 
         def contender(name: str, plugin: str, *more: str) -> Contender:
-            others = [f"-pno:{other}" for other in ("lecturecheck", "nbmake", "nbval") if other != plugin]
+            others = [
+                f"-pno:{other}" for other in ("lecturecheck", "nbmake", "nbval", "hypothesispytest") if other != plugin
+            ]
             command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-pno:cacheprovider", *others, *more]
             return Contender(name=name, command=command, cwd=Path(folder), env={"PYTHONPATH": python_path})
 

@@ -88,7 +88,8 @@ def write_notebooks(folder: Path, workload: Workload) -> list[str]:
 
 def contenders(folder: Path, names: Sequence[str]) -> list[Contender]:
     """Give everybody's command; each pytest has only the plugin that it needs of those compared here."""
-    plugins = ("lecturecheck", *PEERS)
+    # Hypothesis loads all of itself at the end of a session.
+    plugins = ("lecturecheck", *PEERS, "hypothesispytest")
 
     def pytest(plugin: str, *arguments: str) -> list[str]:
         others = [f"-pno:{name}" for name in plugins if name != plugin]

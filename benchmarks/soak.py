@@ -2,7 +2,8 @@
 Soak test: many lectures of which a third die in every way there is, under two workers.
 
 Every verdict must be the right one; no process, shared memory, temporary folder or memory group may be left; and
-pytest's own memory must stay flat. Prints what it finds and exits with 1 where something is wrong.
+pytest's own memory must stay flat. Prints what it finds and exits with 1 where something is wrong. What other sessions
+of the machine have is left alone: processes, segments and folders of this one carry its mark.
 
 Usage: python benchmarks/soak.py [--lectures 200] [--workers 2]
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,10 @@ from statistics import median
 MOST_GROWTH = 1.05
 """Memory of pytest and its workers in the second half of the session, relative to the first half."""
 GOOD = "good"
+MARK = f"soak{os.getpid()}x{secrets.token_hex(4)}"
+"""In the environment, names and arguments of whatever this session starts."""
+SLEEP_SECONDS = str(300 + os.getpid())
+"""Of the processes that take no environment along; as good as unique."""
 HARMLESS = "squares = [n * n for n in range(1000)]\nassert len(squares) == 1000"
 KINDS = {
     "exit": ("died", "import os\nos._exit(3)"),
@@ -39,20 +45,21 @@ KINDS = {
     "leave": ("failed", "import sys\nsys.exit(1)"),
     "orphan": (
         "died",
-        "import os, subprocess\nsubprocess.Popen(['sleep', '300'], start_new_session=True)\nos._exit(4)",
+        f"import os, subprocess\nsubprocess.Popen(['sleep', '{SLEEP_SECONDS}'], start_new_session=True)\nos._exit(4)",
     ),
     "daemon": (
         "failed",
         (
             "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
-            "        os.execve('/bin/sleep', ['sleep', '300'], {})\n    os._exit(0)\nos.wait()\n1 / 0"
+            f"        os.execve('/bin/sleep', ['sleep', '{SLEEP_SECONDS}'], {{}})\n    os._exit(0)\nos.wait()\n1 / 0"
         ),
     ),
     "segment": (
         "failed",
         (
-            "from multiprocessing import resource_tracker, shared_memory\n"
-            "kept = shared_memory.SharedMemory(create=True, size=1_000_000)\n"
+            "import os\nfrom multiprocessing import resource_tracker, shared_memory\n"
+            f"name = '{MARK}-' + str(os.getpid())\n"
+            "kept = shared_memory.SharedMemory(name, create=True, size=1_000_000)\n"
             "resource_tracker.unregister(kept._name, 'shared_memory')\nkept.buf[:] = b'1' * kept.size\n1 / 0"
         ),
     ),
@@ -68,12 +75,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
         expected = write_lectures(folder, options.lectures, [GOOD] if options.starts else list(KINDS))
-        before = machine_state()
+        before = empty_groups()
         started = time.perf_counter()
         sizes = run_session(folder, options.workers)
         seconds = time.perf_counter() - started
         time.sleep(2)
-        faults = [*wrong_verdicts(folder, expected), *left_behind(before, machine_state())]
+        faults = [*wrong_verdicts(folder, expected), *left_behind(folder, before)]
     print(f"{options.lectures} lectures under {options.workers} workers in {seconds:.0f} s")
     # Libraries are loaded with the first lectures; reports are rendered at the end.
     tenth, half = options.lectures // 10, options.lectures // 2
@@ -112,6 +119,9 @@ def run_session(folder: Path, workers: int) -> list[tuple[int, int]]:
     command += ["-p", "no:hypothesispytest"]
     command += ["--lecture-timeout", "2", "--lecture-memory-cap", "300 MB", "--lecture-report", "report.json"]
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    temp = folder / "tmp"
+    temp.mkdir()
+    environment |= {"SOAK_MARK": MARK, "TMPDIR": str(temp)}
     with (folder / "out.txt").open("w") as out:
         process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT, env=environment)
         sizes = []
@@ -164,36 +174,38 @@ def wrong_verdicts(folder: Path, expected: dict[str, str]) -> list[str]:
     ]
 
 
-def machine_state() -> dict[str, set[str]]:
-    marked = set()
-    for environ in Path("/proc").glob("[0-9]*/environ"):
+def left_behind(folder: Path, groups_before: set[str]) -> list[str]:
+    """Describe what this session has left on the machine."""
+    marked, sleepers = set(), set()
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if b"LECTURECHECK_RUN=" in environ.read_bytes():
-                marked.add(environ.parent.name)
+            if f"SOAK_MARK={MARK}".encode() in (process / "environ").read_bytes():
+                marked.add(process.name)
+            if (process / "cmdline").read_bytes() == f"sleep\0{SLEEP_SECONDS}\0".encode():
+                sleepers.add(process.name)
         except OSError:
             continue
-    sleepers = set()
-    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if cmdline.read_bytes() == b"sleep\x00300\x00":
-                sleepers.add(cmdline.parent.name)
-        except OSError:
-            continue
-    temp = Path(tempfile.gettempdir())
-    return {
+    found = {
         "marked processes": marked,
         "sleeping processes": sleepers,
-        "segments": {path.name for path in Path("/dev/shm").iterdir()},
-        "folders": {path.name for path in temp.iterdir() if path.name.startswith("lc-")},
-        # A plain user has none, and those of others come and go.
-        "memory groups": {
-            str(path) for path in Path("/sys/fs/cgroup").rglob("lecturecheck-*") if os.access(path, os.W_OK)
-        },
+        "segments": {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(MARK)},
+        "folders": {path.name for path in (folder / "tmp").iterdir() if path.name.startswith("lc-")},
+        "memory groups": empty_groups() - groups_before,
     }
+    return [f"left: {what}: {sorted(names)}" for what, names in found.items() if names]
 
 
-def left_behind(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
-    return [f"left: {what}: {sorted(after[what] - before[what])}" for what in after if after[what] - before[what]]
+def empty_groups() -> set[str]:
+    """Return the memory groups without processes; one in which something runs belongs to another session."""
+    found = set()
+    for path in Path("/sys/fs/cgroup").rglob("lecturecheck-*"):
+        try:
+            # A plain user has none, and those of others come and go.
+            if os.access(path, os.W_OK) and not (path / "cgroup.procs").read_text().strip():
+                found.add(str(path))
+        except OSError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def open_plain(
         OSError: it does not exist, or cannot be opened.
     """
     # Checked before as well, because opening a device can have effects, and a socket cannot be opened at all.
-    _check(path, Path(path).stat(follow_symlinks=follow_links), most_bytes)
+    _check(path, os.stat(path, follow_symlinks=follow_links), most_bytes)  # noqa: PTH116 - a book has thousands of files
     descriptor = os.open(path, _READ_FLAGS | (0 if follow_links else getattr(os, "O_NOFOLLOW", 0)))
     try:
         # The file may have been replaced since.

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_bytes, read_plain_text
-from pytest_lecturecheck.lecture.selection import contains_at_ends
 
 _CONFIGURATIONS: Final = ("jupytext.toml", ".jupytext.toml")
 _PROJECT: Final = "pyproject.toml"
@@ -61,15 +60,20 @@ def _configurations(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield file, table
 
 
-def paired_files(path: Path, configuration: Path | None) -> tuple[Path, ...]:
+FORMATS_WORD: Final = b'"formats"'
+"""What a notebook's metadata contains if it names the other forms of the document."""
+
+
+def paired_files(path: Path, configuration: Path | None, *, may_state_formats: bool) -> tuple[Path, ...]:
     """
     Return the other forms of a document, whether or not they exist.
 
     Args:
         path: the document.
         configuration: the configuration file in force, or ``None``; a notebook's own metadata takes precedence.
+        may_state_formats: whether :data:`FORMATS_WORD` occurs in the file, so that it has to be read.
     """
-    own = _own_formats(path) if path.suffix.lower() == ".ipynb" else ""
+    own = _own_formats(path) if may_state_formats and path.suffix.lower() == ".ipynb" else ""
     if not own and configuration is None:
         return ()
     from jupytext.config import load_jupytext_configuration_file  # noqa: PLC0415 - only where documents are paired
@@ -92,8 +96,6 @@ def paired_files(path: Path, configuration: Path | None) -> tuple[Path, ...]:
 
 def _own_formats(path: Path) -> str:
     """Return the ``formats`` of a notebook's metadata if it names folders, else an empty string."""
-    if not contains_at_ends(path, b'"formats"'):
-        return ""
     try:
         data = json.loads(read_plain_bytes(path))
         formats = data["metadata"]["jupytext"]["formats"]

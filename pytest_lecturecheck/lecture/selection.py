@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,23 +110,29 @@ def explain_no_lecture(path: Path) -> str:
 
 
 def contains_at_ends(path: Path, *words: bytes) -> bool:
+    """Return True if one of the words occurs in the first or last 16 KiB of a file; see :func:`words_at_ends`."""
+    return bool(words_at_ends(path, words))
+
+
+def words_at_ends(path: Path, words: Iterable[bytes]) -> frozenset[bytes]:
     """
-    Return True if one of the words occurs in the first or last 16 KiB of a file, where its settings are.
+    Return the words that occur in the first or last 16 KiB of a file, where its settings are.
 
     Longer metadata (such as widget states) can hide the words.
     """
     try:
         with open_plain(path, most_bytes=None) as stream:
             begin = stream.read(_ENDS_BYTES)
-            if any(word in begin for word in words):
-                return True
             size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, size - _ENDS_BYTES))
-            end = stream.read(_ENDS_BYTES)
-            return any(word in end for word in words)
+            # What was read already is not read again.
+            stream.seek(max(len(begin), size - _ENDS_BYTES))
+            rest = stream.read(_ENDS_BYTES)
     except OSError:
         # Reading the whole file later reports the reason.
-        return False
+        return frozenset()
+    if size <= 2 * _ENDS_BYTES:
+        begin, rest = begin + rest, b""
+    return frozenset(word for word in words if word in begin or word in rest)
 
 
 def read_paired_suffixes(path: Path) -> frozenset[str]:

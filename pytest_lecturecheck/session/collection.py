@@ -14,23 +14,25 @@ from pytest_lecturecheck.lecture.book.configuration import read_book
 from pytest_lecturecheck.lecture.book.included_pages import find_included_pages
 from pytest_lecturecheck.lecture.book.pages import Book, BookEngine
 from pytest_lecturecheck.lecture.dangling_links import find_dangling_links
-from pytest_lecturecheck.lecture.pairing import find_configuration, paired_files
+from pytest_lecturecheck.lecture.pairing import FORMATS_WORD, find_configuration, paired_files
 from pytest_lecturecheck.lecture.selection import (
     LECTURE_SUFFIXES,
     SOURCE_SUFFIXES,
     Folders,
-    contains_at_ends,
     explain_no_lecture,
     has_header,
     has_jupytext_cells,
     is_candidate,
     read_paired_suffixes,
+    words_at_ends,
 )
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.session.library_path import library_path
 from pytest_lecturecheck.session.pytest_arguments import Arguments
 
 _NAMES_SHOWN: Final = 3
+_ITEM_WORDS: Final = (b"concurrency", b"axes:", b'"axes"', b"variants:", b'"variants"')
+"""What a lecture contains that may set its own concurrency or its variants."""
 
 
 class LectureCollection:
@@ -62,6 +64,7 @@ class LectureCollection:
         self._paired: dict[str, str] = {}
         self._pairings: dict[str, Path | None] = {}
         self._doctests: list[str] = []
+        self._words_found: dict[str, frozenset[bytes]] = {}
 
     def is_left_out(self, path: Path) -> bool:
         """Return True if only the folder of an oddly named file brought a path in, or if a link leads back."""
@@ -118,21 +121,23 @@ class LectureCollection:
             return False
         if folder not in self._names:
             self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - only names are needed
+        stem = path.stem
         for suffix in suffixes:
+            if f"{stem}{suffix}" not in self._names[folder]:
+                continue
             source = path.with_suffix(suffix)
-            if (
-                source.name in self._names[folder]
-                and path.suffix.lower() in read_paired_suffixes(source)
-                and self.is_lecture(source)
-            ):
+            if path.suffix.lower() in read_paired_suffixes(source) and self.is_lecture(source):
                 self._paired[self._shown(path)] = source.name
                 return True
         return self._has_source_elsewhere(folder, path)
 
     def _has_source_elsewhere(self, folder: str, path: Path) -> bool:
         """Return True if jupytext's configuration pairs a file with a text, in any folder, that is collected."""
+        configuration, may_state_formats = self._pairing(folder), FORMATS_WORD in self._words(path)
+        if configuration is None and not may_state_formats:
+            return False
         with library_path(self._rootdir, self._invocation_dir):
-            found = paired_files(path, self._pairing(folder))
+            found = paired_files(path, configuration, may_state_formats=may_state_formats)
         for source in found:
             is_text = source.suffix.lower() in SOURCE_SUFFIXES.get(path.suffix.lower(), ())
             if is_text and source.is_file() and self._is_asked_for(source) and self.is_lecture(source):
@@ -238,10 +243,16 @@ class LectureCollection:
         self._used_patterns.update(found)
         return bool(found)
 
-    @staticmethod
-    def may_say_concurrency(path: Path) -> bool:
+    def may_say_concurrency(self, path: Path) -> bool:
         """Return True if a lecture may set its own concurrency or its variants, so that it has to be read."""
-        return contains_at_ends(path, b"concurrency", b"axes:", b'"axes"', b"variants:", b'"variants"')
+        return not self._words(path).isdisjoint(_ITEM_WORDS)
+
+    def _words(self, path: Path) -> frozenset[bytes]:
+        """Return the words at the ends of a file that say whether all of it has to be read now; read once."""
+        key = os.fspath(path)
+        if key not in self._words_found:
+            self._words_found[key] = words_at_ends(path, (FORMATS_WORD, *_ITEM_WORDS))
+        return self._words_found[key]
 
     def missing_pages(self) -> list[str]:
         """Return a line for each table of contents that lists pages for which there is no file."""

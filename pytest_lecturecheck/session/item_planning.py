@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,10 @@ class ItemPlanner:
             except LectureCheckError:
                 # The item's setup reports it.
                 return RunSettings()
+        return self._common_layers
+
+    @functools.cached_property
+    def _common_layers(self) -> RunSettings:
         return self._settings.for_all_lectures
 
 

@@ -30,6 +30,7 @@ import subprocess
 import sys
 import threading
 import time
+import tokenize
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn
 
@@ -84,6 +85,8 @@ def main() -> None:
     for name in KERNEL_MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    # Every kernel compiles the pattern of Python's tokens for its first request, before the lecture's first cell.
+    list(tokenize.generate_tokens(iter(("0\n", "")).__next__))
     if threading.active_count() > 1:
         # A fork would leave the other threads' locks taken for ever; the session starts kernels in another way.
         sys.exit("a module of ipykernel started a thread")

@@ -1,0 +1,111 @@
+"""
+The process behind :mod:`pytest_lecturecheck.session.reaper`; run by its path in an interpreter without ``site``.
+
+It runs in every session and has something to do in hardly any, so it loads what it needs only then. Its stdin has one
+line for each run that begins (``+TOKEN`` and JSON) or has left nothing (``-TOKEN``).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+_ROUNDS = 100
+_ROUND_SECONDS = 0.02
+_SWEEP_SECONDS = 0.2
+_KILL_SECONDS = 10.0
+"""A killed process needs a core before it is gone, and a busy machine takes its time to give it one."""
+_FOLDER_PREFIXES = ("lc-", "lc-run-", "lecturecheck-")
+
+
+def main() -> None:
+    """Keep the list of runs until the pipe ends, then clean up what is left."""
+    for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(number, signal.SIG_IGN)
+    runs: dict[bytes, bytes] = {}
+    for line in sys.stdin.buffer:
+        token, _, run = line[1:].rstrip(b"\n").partition(b" ")
+        # Without its end, a line was cut off with the session: its run had not begun.
+        if line[:1] == b"+" and line[-1:] == b"\n":
+            runs[token] = run
+        else:
+            runs.pop(token, None)
+    if runs:
+        _clean_up_all(runs)
+    # There is nothing to flush, and the session waits for the end.
+    os._exit(0)
+
+
+def _clean_up_all(runs: dict[bytes, bytes]) -> None:
+    import json  # noqa: PLC0415 - only where something is left
+
+    # There are neither site-packages nor an editable installation without the module site.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
+    for token, text in runs.items():
+        clean_up(token.decode(), json.loads(text))
+
+
+def clean_up(token: str, run: dict[str, object]) -> None:
+    """Kill the processes of a run, repeatedly because they may fork meanwhile, and remove its folders and its group."""
+    import shutil  # noqa: PLC0415 - as above
+    import time  # noqa: PLC0415 - as above
+    from contextlib import suppress  # noqa: PLC0415 - as above
+
+    begun, rounds = time.monotonic(), 0
+    while rounds < _ROUNDS or time.monotonic() < begun + _KILL_SECONDS:
+        rounds += 1
+        pids = [pid for pid in _pids_of(token, run) if pid != os.getpid()]
+        if not pids:
+            break
+        # The newest first and looked at again at once: in a chain that forks on, the last one must not get ahead.
+        for pid in sorted(pids, reverse=True):
+            with suppress(OSError):
+                os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        if time.monotonic() > begun + _SWEEP_SECONDS:
+            time.sleep(_ROUND_SECONDS)
+    folders = run.get("folders")
+    for folder in folders if isinstance(folders, list) else ():
+        # Only what this package made: a damaged message must not remove anything else.
+        if os.path.basename(folder).startswith(_FOLDER_PREFIXES):  # noqa: PTH119 - no pathlib needed
+            shutil.rmtree(folder, ignore_errors=True)
+    if run.get("group"):
+        with suppress(OSError):
+            os.rmdir(str(run["group"]))  # noqa: PTH106 - no pathlib needed
+
+
+def _pids_of(token: str, run: dict[str, object]) -> set[int]:
+    from contextlib import suppress  # noqa: PLC0415 - as above
+
+    from pytest_lecturecheck.probe.marked_processes import find_marked  # noqa: PLC0415 - as above
+
+    pids = {pid for pid in find_marked(token) if not _is_zombie(pid)}
+    if run.get("group"):
+        with suppress(OSError, ValueError), open(f"{run['group']}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123
+            pids |= {int(word) for word in file.read().split()}
+    kernel = run.get("pid")
+    if not os.path.exists("/proc/self") and isinstance(kernel, int) and _is_alive(kernel):  # noqa: PTH110
+        # Without /proc only the kernel itself is known; its parent is gone, so the number is still its own.
+        pids.add(kernel)
+    return pids
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return True
+    return text.rpartition(")")[2].split()[:1] == ["Z"]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()
