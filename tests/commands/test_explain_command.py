@@ -110,7 +110,7 @@ def test_names_of_lectures_are_no_commands_to_the_runner(tmp_path, monkeypatch, 
     name = "::stop-commands::x.md"
     entry = failed()
     run = KeptRun(run=replace(entry.run, lecture=name), verdict=entry.verdict, seconds=1.0)
-    keep(tmp_path, session_of(run), replace(session_of(run), ended=before().ended))
+    keep(tmp_path, session_of(run), session_of(run, days=1.0))
     _, out, _ = call(capsys, command, *(["last~1", "last"] if command == "compare" else []))
     assert ": :stop-commands::x.md" in out
     assert not any(line.lstrip().startswith("::") for line in out.splitlines())
