@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from pytest_lecturecheck.config.variants import parse_variants, span_variants
+from pytest_lecturecheck.config.variants import parse_variants, select_variants, span_variants
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.axis import parse_axes
 from pytest_lecturecheck.model.settings import GpuNeed
-from pytest_lecturecheck.model.variant import axis_values
+from pytest_lecturecheck.model.variant import PLAIN, axis_values
 
 
 def span(axes, **tables):
@@ -81,3 +81,8 @@ def test_axes_that_cannot_be_used(axes, message):
 def test_variants_that_cannot_be_used(tables, message):
     with pytest.raises(SettingsError, match=f"^{re.escape(message)}"):
         parse_variants(tables)
+
+
+def test_a_variant_asked_for_where_there_is_none():
+    with pytest.raises(SettingsError, match="variant 'fast' is not known; the lecture has neither variants nor axes"):
+        select_variants([PLAIN], ["fast"])
