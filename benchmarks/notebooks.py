@@ -120,7 +120,7 @@ def compare(name: str, workload: Workload, *, repeat: int | None, only: Sequence
         everybody = contenders(Path(folder), names)
         if workload.count == 1:
             everybody = [one for one in everybody if one.name != WORKERS]
-        chosen = [one for one in everybody if one.name == BARE or not only or one.name in only]
+        chosen = [one for one in everybody if takes_part(one, only)]
         turns = take_turns(chosen, repeat or workload.repeat)
     print_table(name, turns, BARE, {OURS: workload.target}, {OURS: workload.cpu_target})
     if OURS in turns and WORKERS in turns:
@@ -131,11 +131,16 @@ def compare(name: str, workload: Workload, *, repeat: int | None, only: Sequence
         print_table(f"{name}, measured against not measured", both, UNMEASURED, {OURS: 1.01}, {OURS: 1.01})
 
 
-def warm_everybody_up() -> None:
-    """Have everybody run one notebook before the first is timed."""
+def warm_up_all(only: Sequence[str]) -> None:
+    """Have everybody who takes part run one notebook before the first is timed."""
     with tempfile.TemporaryDirectory(prefix="lecturecheck-benchmark-") as folder:
         names = write_notebooks(Path(folder), Workload(count=1, cells=lambda _: SCIENTIFIC, target=1.0, cpu_target=1.0))
-        warm_up(contenders(Path(folder), names))
+        warm_up([one for one in contenders(Path(folder), names) if takes_part(one, only)])
+
+
+def takes_part(contender: Contender, only: Sequence[str]) -> bool:
+    """Return True for the bare loop and for what was asked for; without a choice, everybody."""
+    return contender.name == BARE or not only or contender.name in only
 
 
 def main() -> int:
@@ -148,7 +153,7 @@ def main() -> int:
     if unknown := [name for name in arguments.workload if name not in WORKLOADS]:
         parser.error(f"unknown workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
     try:
-        warm_everybody_up()
+        warm_up_all(arguments.contender or ())
         for name in arguments.workload or WORKLOADS:
             compare(name, WORKLOADS[name], repeat=arguments.repeat, only=arguments.contender or ())
     except FailedTurnError as exc:

@@ -42,6 +42,7 @@ class LectureCheckSession:
         self.arguments = arguments
         self.planner = ItemPlanner(context.settings, context.collection, self._read)
         self._lectures: LectureService | None = None
+        self._has_started = False
 
     @property
     def lectures(self) -> LectureService:
@@ -55,7 +56,9 @@ class LectureCheckSession:
 
     def start_lectures(self) -> LectureService:
         """Return what runs lectures, now that the first one is about to run."""
-        if self._lectures is None:
+        if not self._has_started:
+            # Also where collection has read a lecture and so loaded the libraries.
+            self._has_started = True
             start_early(self.context)
         return self.lectures
 
