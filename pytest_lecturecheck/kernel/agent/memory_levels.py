@@ -341,7 +341,10 @@ def resident_bytes() -> int | None:
     """Return resident memory of this process (Linux)."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no import more than needed
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            pages = int(file.read().split()[1])
+        # Windows has no sysconf; there is no statm either, so that this line is not reached.
+        page_bytes: int = getattr(os, "sysconf")("SC_PAGE_SIZE")  # noqa: B009 - its type exists on POSIX only
+        return pages * page_bytes
     except (OSError, ValueError, IndexError):
         return None
 
