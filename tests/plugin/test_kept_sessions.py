@@ -89,8 +89,9 @@ def test_invalid_counts_are_refused(pytester, lecture, value):
     pytester.path.joinpath("lecturecheck.toml").write_text(f"keep-runs = {value}", encoding="utf-8")
     result = pytester.runpytest_inprocess("--lecture-budget")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    shown = {"true": "True", '"many"': "'many'"}.get(value, value)
-    message = f"lecturecheck: lecturecheck.toml: keep-runs: {shown} is not a whole number of at least 0"
+    expected = "is not a whole number of at least 0"
+    shown = {"true": f"True {expected}", '"many"': "'many' is text; expected a whole number, without quotes"}
+    message = f"lecturecheck: lecturecheck.toml: keep-runs: {shown.get(value, f'{value} {expected}')}"
     assert any(message in line for line in result.errlines)
 
 

@@ -20,17 +20,20 @@ def entry(lecture, seconds):
     return Entry(run=run, verdict=verdict(VerdictKind.FITS, "fits", comparisons=(fits,)))
 
 
-def exit_status(entries, status):
+def exit_status(entries, status, monkeypatch):
     results = object.__new__(Results)
     results.entries = entries
     shown = SimpleNamespace(entries=entries, platform="here", finish=lambda _: True, package_fits=results.package_fits)
     context = SimpleNamespace(results=shown, machine=MACHINE)
     github = SimpleNamespace(write_summary=lambda *_, **__: "")
-    notices = SimpleNamespace(add=lambda _: None)
+    notices = SimpleNamespace(add=lambda *_: None)
     saver = SimpleNamespace(end=lambda **_: None)
+    filler = SimpleNamespace(is_whole=True)
     state = SimpleNamespace(context=context, close=lambda: None)
     session = SimpleNamespace(exitstatus=status, config=SimpleNamespace(getoption=lambda _: False))
-    ControllerEnd(state, github, notices, saver, lambda: "").pytest_sessionfinish(session)
+    end = ControllerEnd(state, github, notices, saver=saver, filler=filler, explain_empty=lambda: "")
+    monkeypatch.setattr(end, "_build_differences", list)
+    end.pytest_sessionfinish(session)
     return session.exitstatus
 
 
@@ -42,5 +45,5 @@ def exit_status(entries, status):
         (2400.0, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERRUPTED),
     ],
 )
-def test_a_package_over_its_declared_time_fails_the_session(seconds, before, after):
-    assert exit_status([entry("a.ipynb", seconds), entry("b.ipynb", seconds)], before) == after
+def test_a_package_over_its_declared_time_fails_the_session(monkeypatch, seconds, before, after):
+    assert exit_status([entry("a.ipynb", seconds), entry("b.ipynb", seconds)], before, monkeypatch) == after

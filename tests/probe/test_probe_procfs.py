@@ -4,6 +4,7 @@ from pytest_lecturecheck.probe.procfs import (
     Counters,
     ProportionalSizes,
     Status,
+    Traffic,
     parse_bracketed_choice,
     parse_children,
     parse_cpu_model,
@@ -12,7 +13,7 @@ from pytest_lecturecheck.probe.procfs import (
     parse_smaps_rollup,
     parse_stat,
     parse_status,
-    parse_written_bytes,
+    parse_traffic,
 )
 
 STATUS = b"""Name:\tpython VmRSS:\t7 kB
@@ -88,10 +89,10 @@ def test_stat_that_is_cut(text):
     assert parse_stat(text) is None
 
 
-def test_written_bytes():
+def test_traffic():
     text = b"rchar: 6976\nwchar: 1\nsyscr: 10\nsyscw: 0\nread_bytes: 5\nwrite_bytes: 4096\ncancelled_write_bytes: 7\n"
-    assert parse_written_bytes(text) == 4096
-    assert parse_written_bytes(b"rchar: 1\n") is None
+    assert parse_traffic(text) == Traffic(written_bytes=4096, fetched_bytes=5, called_bytes=6976)
+    assert parse_traffic(b"rchar: 1\n") is None
 
 
 def test_smaps_rollup():

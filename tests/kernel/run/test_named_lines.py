@@ -71,7 +71,7 @@ def test_the_source_of_functions_is_found(bench):
 def test_a_stack_names_the_line_of_the_source(bench):
     run = bench.run_sources("\n\n!echo a \\\n b\nimport time\ntime.sleep(60)", timeout_seconds=5.0)
     assert (run.outcome, run.evidence.line) == (Outcome.TIMED_OUT, 105)
-    assert run.evidence.timeout.stack[-1] == "code cell 1 line 6"
+    assert run.evidence.timeout.stack[-1] == "code cell 1, line 105"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the stack comes from faulthandler")
