@@ -79,7 +79,8 @@ def test_without_a_flag_nothing_is_loaded_and_nothing_collected(pytester):
     pytester.makeconftest(PRINT_LOADED.format(heavy=HEAVY))
     result = pytester.runpytest_subprocess("-s", "-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1)
-    ours = [f"pytest_lecturecheck.{name}" for name in ("config", "config.option_row", "config.option_table", "plugin")]
+    options = ("option_row", "option_table", "options_for_machines", "options_for_results", "options_for_runs")
+    ours = [f"pytest_lecturecheck.{name}" for name in ("config", *(f"config.{name}" for name in options), "plugin")]
     assert loaded(result) == ([], ours)
     result.stdout.no_fnmatch_line("*lecturecheck:*")
     result.stdout.fnmatch_lines(["PLUGIN False"])

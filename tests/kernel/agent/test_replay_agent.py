@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+import scipy.sparse
 from IPython.core.inputtransformer2 import TransformerManager
 
 from pytest_lecturecheck.kernel.agent import replay_agent
@@ -56,11 +57,6 @@ def load(folder):
     return namespace
 
 
-@pytest.fixture
-def with_cloudpickle():
-    pytest.importorskip("cloudpickle", reason="of the dependency group tests; older environments lack it")
-
-
 # -- names ----------------------------------------------------------------------------------------
 
 
@@ -92,7 +88,6 @@ def test_attributes_of_the_same_name_are_not_read():
 # -- saving and loading ---------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("with_cloudpickle")
 def test_a_model_runs_as_before_after_loading(tmp_path):
     namespace = namespace_of(MODEL)
     state = save(namespace, "model.run()", tmp_path)
@@ -105,7 +100,6 @@ def test_a_model_runs_as_before_after_loading(tmp_path):
     assert again["model"].run() == 0
 
 
-@pytest.mark.usefixtures("with_cloudpickle")
 def test_what_cannot_be_saved_is_named_and_the_rest_is_saved(tmp_path, capsys):
     namespace = namespace_of("""
         gen = (i for i in range(3))
@@ -125,7 +119,6 @@ def test_what_cannot_be_saved_is_named_and_the_rest_is_saved(tmp_path, capsys):
     assert "not saved: log (it is an open file)" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("with_cloudpickle")
 def test_a_file_open_for_reading_is_not_read(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("content")
@@ -176,27 +169,28 @@ def test_arrays_that_need_pickle_are_pickled(tmp_path, value):
 
 
 def test_sparse_matrices_keep_stored_zeros(tmp_path):
-    sparse = pytest.importorskip("scipy.sparse")
-    made = sparse.csc_array((np.array([2.0, 0.0]), [0, 1], [0, 1, 2]), shape=(2, 2))
+    made = scipy.sparse.csc_array((np.array([2.0, 0.0]), [0, 1], [0, 1, 2]), shape=(2, 2))
     state = save({"S": made}, "S", tmp_path)
     assert (state["arrays"][0]["kind"], state["pickled"]) == ("sparse", {})
     assert load(tmp_path)["S"].nnz == 2
 
 
 def test_frames_of_numbers_and_dates_need_no_pickle(tmp_path):
-    pandas = pytest.importorskip("pandas", reason="no dependency of this project")
-    days = pandas.to_datetime(["2026-01-01", "2026-01-03"])
-    frame = pandas.DataFrame({"a": [1, 2], "day": days, 3: [0.5, 1.5]}, index=pandas.Index([7, 9], name="key"))
-    names = {"frame": frame, "column": frame["a"], "words": pandas.DataFrame({"w": ["x", "y"]})}
+    import pandas as pd  # noqa: PLC0415 - takes half a second
+
+    days = pd.to_datetime(["2026-01-01", "2026-01-03"])
+    frame = pd.DataFrame({"a": [1, 2], "day": days, 3: [0.5, 1.5]}, index=pd.Index([7, 9], name="key"))
+    names = {"frame": frame, "column": frame["a"], "words": pd.DataFrame({"w": ["x", "y"]})}
     state = save(names, "frame, column, words", tmp_path)
     assert list(state["pickled"]) == ["words"]
     again = load(tmp_path)
-    pandas.testing.assert_frame_equal(again["frame"], frame)
-    pandas.testing.assert_series_equal(again["column"], frame["a"])
+    pd.testing.assert_frame_equal(again["frame"], frame)
+    pd.testing.assert_series_equal(again["column"], frame["a"])
 
 
 def test_arrays_of_jax_come_back_as_such(tmp_path):
-    jax = pytest.importorskip("jax")
+    import jax  # noqa: PLC0415 - takes a second
+
     state = save({"J": jax.numpy.arange(3.0)}, "J", tmp_path)
     again = load(tmp_path)["J"]
     assert isinstance(again, jax.Array)

@@ -3,6 +3,7 @@
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from pytest_lecturecheck.kernel.agent.sparse_watch import SparseWatch
@@ -35,7 +36,6 @@ def test_calls_are_noted_whatever_their_name_and_leave_no_frame(bench):
 
 
 def test_the_largest_and_the_last_failed_call_are_kept():
-    np = pytest.importorskip("numpy")
     module = types.ModuleType("_superlu")
 
     def gstrf(size, stored, *_arrays, **_options):
