@@ -227,7 +227,7 @@ def _floor_source(window: LinuxWindow, instrument: Instrument) -> str:
         return f"VmRSS of the largest child process, {every}"
     if window.pss_bytes is not None and window.pss_bytes >= window.low_bytes:
         return f"PSS of {window.pss_process_count} process{'es' * (window.pss_process_count != 1)}, {every}"
-    own = "VmHWM of the kernel process" if window.resident.is_own else f"VmRSS of the kernel process, {every}"
+    own = "VmHWM of the main process" if window.resident.is_own else f"VmRSS of the main process, {every}"
     if window.is_complete or window.had_children:
         if window.group_bytes is not None:
             others = "the memory group of the run holds less"

@@ -1,6 +1,8 @@
 """What of a namespace a cell reads, and how it is saved and loaded again."""
 
 import json
+import subprocess
+import sys
 import types
 from textwrap import dedent
 
@@ -188,13 +190,23 @@ def test_frames_of_numbers_and_dates_need_no_pickle(tmp_path):
     pd.testing.assert_series_equal(again["column"], frame["a"])
 
 
-def test_arrays_of_jax_come_back_as_such(tmp_path):
-    import jax  # noqa: PLC0415 - takes a second
+JAX_SCRIPT = """
+import sys
+import jax
+from pytest_lecturecheck.kernel.agent.replay_agent import StateSaver
+from pytest_lecturecheck.store.replay.load_state import load_state
+state = StateSaver({"J": jax.numpy.arange(3.0)}, sys.argv[1], 10**8).save(["J"])
+again = {"__name__": "__main__"}
+load_state(sys.argv[1], again)
+print(isinstance(again["J"], jax.Array), again["J"].tolist(), state["pickled"])
+"""
 
-    state = save({"J": jax.numpy.arange(3.0)}, "J", tmp_path)
-    again = load(tmp_path)["J"]
-    assert isinstance(again, jax.Array)
-    assert (again.tolist(), state["pickled"]) == ([0.0, 1.0, 2.0], {})
+
+def test_arrays_of_jax_come_back_as_such(tmp_path):
+    """In a process of its own: a process that has loaded JAX must not fork, and other tests fork this one."""
+    script = [sys.executable, "-c", JAX_SCRIPT, str(tmp_path)]
+    found = subprocess.run(script, capture_output=True, text=True, check=True)
+    assert found.stdout == "True [0.0, 1.0, 2.0] {}\n"
 
 
 def test_a_fault_is_an_answer(tmp_path):

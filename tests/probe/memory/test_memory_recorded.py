@@ -206,7 +206,7 @@ def test_pss_is_not_read_below_the_known_peak(proc, open_probe):
     probe.begin_cell()
     proc.memory(KERNEL, rss=60, mark=640)
     assert probe.sample(0.025) is False
-    assert footprint(probe.end_cell()).source == "VmHWM of the kernel process; children not read"
+    assert footprint(probe.end_cell()).source == "VmHWM of the main process; children not read"
 
 
 def test_a_child_between_samples_is_noticed_by_its_faults(proc, open_probe):

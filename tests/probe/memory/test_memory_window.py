@@ -85,10 +85,10 @@ def test_children_make_it_a_lower_bound():
 
 def test_the_kernel_alone_can_exceed_its_tree():
     made = window((400, 642, 0), had_children=True)
-    assert footprint(made).source == "VmHWM of the kernel process; children not read"
+    assert footprint(made).source == "VmHWM of the main process; children not read"
     made.note_pss(total_bytes=500 * MIB, swap_bytes=0, process_count=5)
     assert footprint(made).value == 642 * MIB
-    assert footprint(made).source == "VmHWM of the kernel process; PSS of 5 processes is less"
+    assert footprint(made).source == "VmHWM of the main process; PSS of 5 processes is less"
 
 
 def test_a_single_child_can_exceed_the_tree_reading():
@@ -120,7 +120,7 @@ def test_a_process_that_died_leaves_its_last_mark():
         interval_seconds=0.025,
         source="last VmHWM before the process ended",
     )
-    assert footprint(made).source == "VmHWM of the kernel process, last read before it ended"
+    assert footprint(made).source == "VmHWM of the main process, last read before it ended"
     assert footprint(made).text == ">= 320 MiB"
 
 
