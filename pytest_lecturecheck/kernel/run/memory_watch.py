@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from pytest_lecturecheck.kernel.agent import capture_reader, memory_levels, memo
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.memory_reply import clean_levels, merge_processes, read_error
 from pytest_lecturecheck.kernel.process.installed import resolve_program
+from pytest_lecturecheck.kernel.run.cell_folders import make_cell_folder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import MemoryPlan
 from pytest_lecturecheck.kernel.run.silent_calls import SHELL, STATE, call_silently, module_source
@@ -100,7 +100,7 @@ class MemoryWatch:
             self._not_recorded(cell, "it uses memray itself, and only one recorder can be at work")
             return
         try:
-            folder = _make_folder(plan, cell.number)
+            folder = make_cell_folder(plan.folder / f"cell-{cell.number}", plan.root)
         except OSError as exc:
             self._not_recorded(cell, f"no folder could be made for its record: {exc.strerror or exc}")
             return
@@ -223,16 +223,3 @@ def _can_ask(session: KernelSession) -> bool:
 
 def _why_not(session: KernelSession) -> str:
     return "the kernel has ended" if session.has_ended else "only Python kernels on this machine can be asked"
-
-
-def _make_folder(plan: MemoryPlan, number: int) -> Path:
-    """Create the empty folder of one cell's record; it must be below rootdir even if the lecture created links."""
-    folder = plan.folder / f"cell-{number}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if not folder.parent.resolve().is_relative_to(plan.root.resolve()):
-        msg = "it would lie outside of pytest's rootdir"
-        raise OSError(msg)
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir()
-    return folder

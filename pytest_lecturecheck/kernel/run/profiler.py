@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.kernel.agent import profiling_agent as agent_profiling
+from pytest_lecturecheck.kernel.run.cell_folders import make_cell_folder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Tracing
 from pytest_lecturecheck.kernel.run.silent_calls import call_silently
@@ -77,7 +76,7 @@ class Profiler:
             self._not_traced(cell, "it uses a profiler itself, and only one can be at work")
             return
         try:
-            folder = self._make_folder(self.tracing, cell.number)
+            folder = make_cell_folder(self.tracing.cell_folder(cell.number), self.tracing.root)
         except OSError as exc:
             self._not_traced(cell, f"no folder could be made for its trace: {exc.strerror or exc}")
             return
@@ -123,19 +122,6 @@ class Profiler:
             return result
         shown = (folder / figures.trace).relative_to(tracing.root).as_posix()
         return replace(result, profile=replace(figures, trace=shown))
-
-    @staticmethod
-    def _make_folder(tracing: Tracing, number: int) -> Path:
-        """Create the empty folder of one cell's trace; it must be below rootdir even if the lecture created links."""
-        folder = tracing.cell_folder(number)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if not folder.parent.resolve().is_relative_to(tracing.root.resolve()):
-            msg = "it would lie outside of pytest's rootdir"
-            raise OSError(msg)
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir()
-        return folder
 
     async def _ask(self, session: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
         """Call a function of the profiling agent; return its state and, if it failed, the reason."""
