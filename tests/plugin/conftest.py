@@ -21,6 +21,12 @@ def few_plugins(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def no_ci_service(monkeypatch):
+    """Keep progress out of the sessions' output, also where these tests run under a CI service."""
+    monkeypatch.delenv("CI", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def own_leases(monkeypatch, tmp_path_factory):
     """Keep sessions of other tests from waiting for this one's lectures."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
@@ -30,7 +36,6 @@ def own_leases(monkeypatch, tmp_path_factory):
 def lecture(pytester, monkeypatch):
     """Write a notebook of code cells in pytester's folder; give its path."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("CI", raising=False)
 
     def write(name, *sources, **metadata):
         cells = [

@@ -15,7 +15,6 @@ from pytest_lecturecheck.book_cache.stamp import read_stamp
 def book(pytester, monkeypatch):
     """Copy some pages of a book into pytester's folder; return that folder."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("CI", raising=False)
 
     def copy(folder, configuration, *names):
         for name in (configuration, *names):
