@@ -61,6 +61,8 @@ class BudgetDifference:
         metrics: the changes of its metrics; those that stayed are left out.
         old_cell: the heaviest cell before, or ``None``.
         new_cell: the heaviest cell now, or ``None``.
+        added_relations: relations of two values that are new, as they are written.
+        removed_relations: relations that are gone.
     """
 
     platform: str
@@ -70,6 +72,8 @@ class BudgetDifference:
     metrics: tuple[MetricChange, ...] = ()
     old_cell: HeavyCell | None = None
     new_cell: HeavyCell | None = None
+    added_relations: tuple[str, ...] = ()
+    removed_relations: tuple[str, ...] = ()
 
     @property
     def growth_fraction(self) -> float:
@@ -98,7 +102,10 @@ def _difference(platform: str, old: LectureBudget | None, new: LectureBudget | N
     state = BudgetState.CHANGED if old and new else BudgetState.ADDED if new else BudgetState.REMOVED
     metrics = _metric_changes(old.metrics if old else {}, new.metrics if new else {})
     old_cell, new_cell = (next(iter(item.heaviest), None) if item else None for item in (old, new))
-    if state is BudgetState.CHANGED and not metrics:
+    before, after = ([relation.text for relation in item.relations] if item else [] for item in (old, new))
+    added = tuple(text for text in after if text not in before)
+    removed = tuple(text for text in before if text not in after)
+    if state is BudgetState.CHANGED and not (metrics or added or removed):
         return None
     return BudgetDifference(
         platform=platform,
@@ -108,6 +115,8 @@ def _difference(platform: str, old: LectureBudget | None, new: LectureBudget | N
         metrics=metrics,
         old_cell=old_cell,
         new_cell=new_cell,
+        added_relations=added,
+        removed_relations=removed,
     )
 
 

@@ -65,7 +65,10 @@ BUILT_IN_TARGETS: Final = (
 Targets that need no settings: Binder, the free Colab with its T4, the smallest Codespace, and a laptop.
 
 Binder: at most 2 GB, 1 GB guaranteed (https://mybinder.readthedocs.io/en/latest/about/user-guidelines.html).
-Codespaces: the smallest machine has 2 cores and 8 GB. Google publishes no size for Colab; 12.7 GB is what users report.
+Codespaces: the smallest machine has 2 cores and 8 GB, as users report it
+(https://github.com/redcanaryco/atomic-red-team/wiki/Github-Codespaces). GitHub's page of machine types states cores
+only; https://docs.github.com/rest/codespaces/machines lists the machines of an account. Google publishes no size for
+Colab; 12.7 GB is what users report.
 """
 
 

@@ -39,7 +39,7 @@ def render_budget_review(differences: Sequence[BudgetDifference], *, reference: 
     ):
         rows = [row for item in differences if item.state is state for row in _rows(item)]
         blocks += [f"### {heading}", "\n".join((*_HEAD, *rows))] if rows else []
-    if any(change.by_hand for item in differences for change in item.metrics):
+    if any(change.by_hand for item in differences for change in item.metrics) or any(map(_relations, differences)):
         blocks.append("✋ marks a limit that a person has set; recording keeps it.")
     return "\n\n".join(blocks) + "\n"
 
@@ -51,10 +51,14 @@ def _counts(differences: Sequence[BudgetDifference]) -> str:
     raised, lowered = sum(new > old for old, new in both), sum(new < old for old, new in both)
     gone = sum(old is not None and new is None for old, new in limits)
     states = [item.state for item in differences]
+    new = sum(len(item.added_relations) for item in differences if item.state is BudgetState.CHANGED)
+    lost = sum(len(item.removed_relations) for item in differences if item.state is BudgetState.CHANGED)
     counts = (
         (raised, f"limit{plural(raised)} raised"),
         (lowered, f"limit{plural(lowered)} lowered"),
         (gone, f"limit{plural(gone)} dropped"),
+        (new, f"relation{plural(new)} added"),
+        (lost, f"relation{plural(lost)} removed"),
         (states.count(BudgetState.ADDED), "added"),
         (states.count(BudgetState.REMOVED), "removed"),
     )
@@ -66,9 +70,16 @@ def _counts(differences: Sequence[BudgetDifference]) -> str:
 
 def _rows(item: BudgetDifference) -> list[str]:
     name = code(item.lecture) + (f" {escape(f'[{item.variant}]')}" if item.variant else "")
-    if not item.metrics:
-        return [f"| {name} | {code(item.platform)} | {NO_VALUE} | {NO_VALUE} | | {NO_VALUE} | |"]
-    return [_row(name, item, change) for change in item.metrics]
+    start = f"| {name} | {code(item.platform)} |"
+    rows = [_row(name, item, change) for change in item.metrics]
+    rows += [f"{start} relation | {code(text)} ✋ | {word} | {NO_VALUE} | |" for word, text in _relations(item)]
+    return rows or [f"{start} {NO_VALUE} | {NO_VALUE} | | {NO_VALUE} | |"]
+
+
+def _relations(item: BudgetDifference) -> list[tuple[str, str]]:
+    """Return the relations that differ, each with what became of it."""
+    added = [("added", text) for text in item.added_relations]
+    return added + [("removed", text) for text in item.removed_relations]
 
 
 def _row(name: str, item: BudgetDifference, change: MetricChange) -> str:
@@ -140,6 +151,8 @@ def _plain(item: BudgetDifference) -> dict[str, Any]:
             }
             for change in item.metrics
         ],
+        "added_relations": list(item.added_relations),
+        "removed_relations": list(item.removed_relations),
         **{
             key: None
             if cell is None

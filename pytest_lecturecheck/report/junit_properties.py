@@ -24,6 +24,7 @@ def properties(entry: Entry, attempt: int = 1) -> list[tuple[str, str]]:
     ``lecturecheck.kernels`` is the number of kernels of a cohort, ``lecturecheck.start_skew_seconds`` the time between
     the first and the last start, ``lecturecheck.kernel.<number>.outcome`` how a kernel ended, ``.<metric>`` its value.
     ``lecturecheck.figure.<name>`` is a value that the lecture reported, with ``.unit``, ``.at_least`` and ``.limit``.
+    ``lecturecheck.relation.<number>`` is a relation of the budget, with ``.verdict`` and ``.compared``.
 
     Args:
         entry: the run with its verdict.
@@ -60,6 +61,11 @@ def _pairs(entry: Entry) -> Iterator[tuple[str, str]]:
         if limit is not None:
             yield f"{metric.value}.limit", _number(metric, limit)
     yield from _reported_pairs(entry)
+    for number, relation in enumerate(entry.verdict.relations, start=1):
+        yield f"relation.{number}", relation.text
+        yield f"relation.{number}.verdict", relation.kind.value
+        if relation.message:
+            yield f"relation.{number}.compared", relation.message
 
 
 def _kernel_pairs(run: Run) -> Iterator[tuple[str, str]]:

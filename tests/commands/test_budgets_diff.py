@@ -13,6 +13,7 @@ from support.kept_documents import call
 from support.made_entries import MIB, budget_of
 
 from pytest_lecturecheck.budget.limits import HeavyCell, PlatformBudgets
+from pytest_lecturecheck.budget.relations import parse_relation
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.store.budget_file.files import save_budgets
 
@@ -96,6 +97,22 @@ def test_json_has_numbers(book, capsys):
     )
     assert peak["growth_fraction"] == pytest.approx(0.306, abs=0.01)
     assert (item["old_cell"]["number"], item["new_cell"]["line"]) == (3, 96)
+
+
+def test_relations_that_differ_are_shown(book, capsys):
+    related = replace(STEADY, relations=(parse_relation("gpu_live <= 1.1 * reported.planned"),))
+    save(book, GROWTH, related, OLD)
+    out = call(capsys, "budgets", "diff", "main")[1]
+    assert "1 lecture: 1 relation added" in out
+    (row,) = [line for line in out.splitlines() if "steady" in line]
+    assert "| relation | <code>gpu_live &lt;= 1.1 &#42; reported.planned</code> ✋ | added |" in row
+    found = json.loads(call(capsys, "budgets", "diff", "main", "--json")[1])["differences"]
+    assert [(item["added_relations"], item["removed_relations"]) for item in found] == [
+        (["gpu_live <= 1.1 * reported.planned"], [])
+    ]
+    git(book, "commit", "-am", "relation")
+    save(book, GROWTH, STEADY, OLD)
+    assert "1 lecture: 1 relation removed" in call(capsys, "budgets", "diff", "HEAD")[1]
 
 
 @pytest.mark.usefixtures("book")

@@ -16,6 +16,8 @@ from support.made_entries import MIB, died, failed, not_started, over, quiet_one
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.report.json_report import render_json
 from pytest_lecturecheck.report.junit_properties import properties
+from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict.values import RelationComparison
 
 
 def test_json_holds_the_records_and_totals():
@@ -80,6 +82,20 @@ def test_properties_of_a_lecture_over_its_budget():
         ("lecturecheck.wall_seconds", "36.24"),
         ("lecturecheck.wall_seconds.method", "exact"),
         ("lecturecheck.wall_seconds.limit", "30"),
+    ]
+
+
+def test_properties_of_relations():
+    text = "gpu_live <= 1.1 * reported.planned"
+    found = RelationComparison(
+        text=text, kind=VerdictKind.OVER, message=f"{text}: GPU memory live 5 GiB, planned 4 GiB"
+    )
+    entry = over()
+    entry = replace(entry, verdict=replace(entry.verdict, relations=(found,)))
+    assert [pair for pair in properties(entry) if ".relation." in pair[0]] == [
+        ("lecturecheck.relation.1", text),
+        ("lecturecheck.relation.1.verdict", "over"),
+        ("lecturecheck.relation.1.compared", f"{text}: GPU memory live 5 GiB, planned 4 GiB"),
     ]
 
 
