@@ -15,6 +15,17 @@ RESULT_OPTIONS: Final = (
         metavar="N",
     ),
     Option(
+        name="passes",
+        group="measure",
+        help="run all cells N times in each kernel; of the later passes only the times are kept, and compared with "
+        "nothing",
+        reader="config.option_values.read_positive_count",
+        field="run.passes",
+        default=1,
+        metavar="N",
+        in_lecture=True,
+    ),
+    Option(
         name="profile",
         group="measure",
         help="trace cells with jax.profiler: 'over' repeats a lecture that is over a limit and traces the cells "

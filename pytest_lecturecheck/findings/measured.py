@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_lecturecheck.findings.spread import Spread, spread_of
 from pytest_lecturecheck.model.axis import KERNELS_PART
+from pytest_lecturecheck.model.kernel_pass import KernelPass
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.variant import axis_values
@@ -17,6 +18,7 @@ from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 STEP_VALUE: Final = "step_seconds"
 """The value by which a lecture reports the time of its work alone, without imports and compilation."""
 COLD: Final = "cold"
+_MOST_PASSES: Final = 1000
 _NO_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.UNREADABLE, Outcome.NOTHING_TO_RUN, Outcome.REFUSED})
 
 
@@ -100,6 +102,16 @@ class Sample:
         wall = self.value(Metric.WALL)
         return None if wall is None else max(0.0, wall - (self.value(Metric.COMPILE) or 0.0))
 
+    @property
+    def passes(self) -> dict[int, KernelPass]:
+        """Return the passes in the same kernel by number; of several kernels at once, the slowest of each number."""
+        runs = self.run.members or (self.run,)
+        found: dict[int, list[KernelPass]] = {}
+        for item in (item for run in runs for item in run.passes):
+            found.setdefault(item.number, []).append(item)
+        # A number that one of the kernels lacks was not made by all at once.
+        return {number: max(items, key=pass_work_seconds) for number, items in found.items() if len(items) == len(runs)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -129,6 +141,25 @@ class Group:
         """Return the complete samples whose compile cache was empty."""
         return tuple(sample for sample in self.complete if sample.is_cold)
 
+    @property
+    def passes(self) -> tuple[KernelPass, ...]:
+        """Return the passes of the complete samples in kernels that had run the lecture before."""
+        return tuple(item for sample in self.complete for item in sample.passes.values())
+
+    def work_by_round(self) -> dict[int, float]:
+        """Return the time of the work: of passes in one kernel where there are some, else of warm runs."""
+        passes = {
+            sample.round * _MOST_PASSES + number: pass_work_seconds(item)
+            for sample in self.complete
+            for number, item in sample.passes.items()
+        }
+        return passes or self.by_round(lambda sample: sample.step_seconds)
+
+    @property
+    def work(self) -> Spread | None:
+        """Return the median of the time of the work."""
+        return spread_of(list(self.work_by_round().values()))
+
     def by_round(self, value: Callable[[Sample], float | None]) -> dict[int, float]:
         """Return a value of the warm samples by the number of their round."""
         pairs = ((sample.round, value(sample)) for sample in self.warm)
@@ -137,6 +168,11 @@ class Group:
     def spread(self, value: Callable[[Sample], float | None]) -> Spread | None:
         """Return the median of a value over the warm samples."""
         return spread_of(list(self.by_round(value).values()))
+
+    def spread_of_all(self, value: Callable[[Sample], float | None]) -> Spread | None:
+        """Return the median of a value over the warm samples, or over the cold ones where all are cold."""
+        found = [item for sample in (self.warm or self.complete) if (item := value(sample)) is not None]
+        return spread_of(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +210,12 @@ class Measured:
             if key.value(axis) is not None:
                 found.setdefault(key.without(axis), []).append(group)
         return found
+
+
+def pass_work_seconds(item: KernelPass) -> float:
+    """Return the time of the work in one pass: what the lecture reports, else its wall time without compilation."""
+    reported = [value.value for value in item.reported_values if value.name == STEP_VALUE]
+    return reported[-1] if reported else max(0.0, item.wall_seconds - (item.compile_seconds or 0.0))
 
 
 def measure(sessions: Sequence[KeptSession]) -> Measured:
@@ -216,5 +258,7 @@ def count_runs(groups: Iterable[Group]) -> str:
     """Describe how many runs and sessions groups rest on."""
     listed = list(groups)
     runs = sum(len(group.samples) for group in listed)
+    passes = sum(len(group.passes) for group in listed)
     sessions = {sample.session for group in listed for sample in group.samples}
-    return f"{runs} run{'' if runs == 1 else 's'} of {len(sessions)} session{'' if len(sessions) == 1 else 's'}"
+    again = f" and {passes} passes in their kernels," if passes else ""
+    return f"{runs} run{'' if runs == 1 else 's'}{again} of {len(sessions)} session{'' if len(sessions) == 1 else 's'}"

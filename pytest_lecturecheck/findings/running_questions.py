@@ -66,8 +66,8 @@ def concurrency_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         name="concurrency",
         title="Kernels at once",
         columns=(
-            "platform", "lecture", "variant", "kernels", "time", "in sequence", "memory, together", "GPU live",
-            "GPU used", "failed",
+            "platform", "lecture", "variant", "kernels", "time", "in sequence", "again in one kernel", "work",
+            "memory, together", "GPU live", "GPU used", "failed",
         ),
         rows=tuple(rows),
     )  # fmt: skip
@@ -81,9 +81,14 @@ def _row(group: Group, alone: Spread | None) -> tuple[str, ...]:
     bad = sum(member.outcome is not Outcome.COMPLETED for member in kernels)
     sequence = _NO_VALUE if alone is None else format_duration(count * alone.median)
     metrics = (Metric.PEAK_FOOTPRINT, Metric.GPU_LIVE, Metric.GPU_USED)
-    sizes = (_size(group.spread(lambda sample, metric=metric: sample.value(metric))) for metric in metrics)  # type: ignore[misc]
+    sizes = (_size(group.spread_of_all(lambda sample, metric=metric: sample.value(metric))) for metric in metrics)  # type: ignore[misc]
     failed = f"{bad} of {len(kernels)}" if bad else "none"
-    return (str(count), _duration(group.spread(_wall)), sequence, *sizes, failed)
+    times = (_duration(group.spread(_wall)), sequence, _duration(_pass_walls(group)), _duration(group.work))
+    return (str(count), *times, *sizes, failed)
+
+
+def _pass_walls(group: Group) -> Spread | None:
+    return spread_of([item.wall_seconds for item in group.passes])
 
 
 # -- environment and compile cache ------------------------------------------------------------------------------------
@@ -93,7 +98,7 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     """Return the share of compiling, what a warm compile cache saves, and the versions that were measured."""
     title = "5. What does the standard environment cost and save?"
     alone = [group for key, group in measured.groups.items() if key.kernel_count == 1]
-    found = [group for group in alone if group.cold and group.warm]
+    found = [group for group in alone if group.cold and (group.warm or group.passes)]
     if not found:
         why = "no lecture ran first with an empty compile cache and then again (--lecture-runs with variants)"
         return Section(title=title, answer=f"not answered: {why}"), []
@@ -103,20 +108,13 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         cold = spread_of([seconds for sample in group.cold if (seconds := _wall(sample)) is not None])
         warm = group.spread(_wall)
         compiling = spread_of([s for sample in group.cold if (s := sample.value(Metric.COMPILE)) is not None])
-        compiling_warm = group.spread(lambda sample: sample.value(Metric.COMPILE))
-        if cold is None or warm is None:
+        if cold is None:
             continue
         share = None if compiling is None or not cold.median else min(1.0, compiling.median / cold.median)
-        surcharge = cold.median - warm.median
-        shares += [share] if share is not None else []
-        saved.append(surcharge)
-        rows.append(
-            (key.platform, key.lecture, key.text, format_duration(cold.median), _duration(warm),
-             f"{format_duration(warm.low)} to {format_duration(warm.high)}", _duration(compiling),
-             _NO_VALUE if share is None else f"{share:.0%}", _duration(compiling_warm),
-             format_duration(max(0.0, surcharge)) if surcharge > 0 else "none")
-        )  # fmt: skip
+        saved += [cold.median - warm.median] if warm is not None else []
+        rows.append((key.platform, key.lecture, key.text, *_compile_row(group, cold, compiling, share)))
         if share is not None:
+            shares.append(share)
             values.append(KeyValue(key=f"compile-share {key.platform} {key.lecture} {key.text}", value=share, low=share,
                                    high=share))  # fmt: skip
     middle = spread_of(shares)
@@ -132,12 +130,33 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         name="compiling",
         title="First run with an empty compile cache against later ones",
         columns=(
-            "platform", "lecture", "variant", "cold", "warm", "warm, interval", "compiling, cold", "share",
-            "compiling, warm", "surcharge of the first run",
+            "platform", "lecture", "variant", "cold", "warm, new kernels", "interval", "warm, one kernel", "interval",
+            "compiling, cold", "share", "compiling, warm", "compiling, one kernel", "surcharge of the first run",
         ),
         rows=tuple(rows),
     )  # fmt: skip
     return Section(title=title, answer=f"{answer}.", basis=count_runs(found), tables=(table,)), values
+
+
+def _compile_row(group: Group, cold: Spread, compiling: Spread | None, share: float | None) -> tuple[str, ...]:
+    """Return one group's times: cold, warm in new kernels and in one kernel, and what compiling takes of each."""
+    warm, passes = group.spread(_wall), _pass_walls(group)
+    compiling_warm = group.spread(lambda sample: sample.value(Metric.COMPILE))
+    compiling_again = spread_of([item.compile_seconds for item in group.passes if item.compile_seconds is not None])
+    surcharge = _NO_VALUE
+    if warm is not None:
+        surcharge = format_duration(cold.median - warm.median) if cold.median > warm.median else "none"
+    return (
+        format_duration(cold.median),
+        *(_duration(warm), _interval(warm), _duration(passes), _interval(passes)),
+        _duration(compiling),
+        _NO_VALUE if share is None else f"{share:.0%}",
+        *(_duration(compiling_warm), _duration(compiling_again), surcharge),
+    )
+
+
+def _interval(spread: Spread | None) -> str:
+    return _NO_VALUE if spread is None else f"{format_duration(spread.low)} to {format_duration(spread.high)}"
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------
@@ -267,7 +286,7 @@ def scaling_section(measured: Measured, acceptance: float) -> tuple[Section, lis
 def _times(groups: Sequence[Group]) -> dict[int, float]:
     found = {}
     for group in groups:
-        spread, count = group.spread(lambda sample: sample.step_seconds), group.conditions.value("gpus")
+        spread, count = group.work, group.conditions.value("gpus")
         if spread is not None and spread.median > 0 and count is not None and count.isdecimal():
             found[int(count)] = spread.median
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_lecturecheck.findings.break_even import BreakEven, BreakEvenKind, Compared, find_break_even
 from pytest_lecturecheck.findings.document import KeyValue, Picture, Point, Section, Series, Table
-from pytest_lecturecheck.findings.measured import Conditions, Group, Measured, Sample, count_runs, size_of
+from pytest_lecturecheck.findings.measured import Conditions, Group, Measured, count_runs, size_of
 from pytest_lecturecheck.findings.spread import Conclusion, Ratio, number_text, ratio_of
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.units import format_duration
@@ -16,12 +16,8 @@ _NO_VALUE = "-"
 _ANY = ""
 
 
-def _step(sample: Sample) -> float | None:
-    return sample.step_seconds
-
-
 def _seconds(group: Group) -> str:
-    spread = group.spread(_step)
+    spread = group.work
     return _NO_VALUE if spread is None else format_duration(spread.median)
 
 
@@ -86,11 +82,11 @@ def _key(what: str, conditions: Conditions) -> str:
 
 
 def _ratio(base: Group, other: Group) -> Ratio | None:
-    return ratio_of(base.by_round(_step), other.by_round(_step))
+    return ratio_of(base.work_by_round(), other.work_by_round())
 
 
 def _memory_ratio(base: Group, other: Group) -> str:
-    first, second = (group.spread(lambda sample: sample.value(Metric.PEAK_FOOTPRINT)) for group in (base, other))
+    first, second = (group.spread_of_all(lambda sample: sample.value(Metric.PEAK_FOOTPRINT)) for group in (base, other))
     return _NO_VALUE if first is None or second is None else number_text(second.median / first.median)
 
 
@@ -188,10 +184,10 @@ def _ratio_of_medians(base: Group, other: Group) -> Ratio | None:
     paired = _ratio(base, other)
     if paired is not None:
         return paired
-    middle = base.spread(_step)
+    middle = base.work
     if middle is None or middle.median <= 0:
         return None
-    later = list(other.by_round(_step).values())
+    later = list(other.work_by_round().values())
     return ratio_of(dict.fromkeys(range(len(later)), middle.median), dict(enumerate(later)))
 
 

@@ -120,6 +120,7 @@ def join_runs(
         timeline=(),
         members=tuple(members),
         first_cell_seconds=None,
+        passes=(),
     )
 
 

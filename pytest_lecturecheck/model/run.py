@@ -12,6 +12,7 @@ from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.device import DeviceUse
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.kernel_pass import KernelPass
 from pytest_lecturecheck.model.manifest import Manifest
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading, Unavailable
 from pytest_lecturecheck.model.platform import Machine, Software
@@ -102,6 +103,7 @@ class Run:
             evidence, cells and reason, which are those of the kernel that ended worst, and absent where all completed.
         first_cell_seconds: of a kernel in a cohort: when its first cell was started, after the first of all; ``None``
             where none was.
+        passes: the lecture again in the same kernel, after everything else was measured: times only.
     """
 
     lecture: str
@@ -127,6 +129,7 @@ class Run:
     until_cell: int | None = None
     members: tuple[Run, ...] = ()
     first_cell_seconds: float | None = None
+    passes: tuple[KernelPass, ...] = ()
 
     def reading(self, metric: Metric) -> Reading:
         """Return the lecture-level reading of ``metric``; absence is an :class:`Unavailable` too."""

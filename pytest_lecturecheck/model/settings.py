@@ -67,6 +67,7 @@ class RunSettings:
         exclusive: nothing else may run beside the lecture.
         concurrency: how many kernels of the lecture are to be run at once, each in turn; empty for the lecture alone.
         gpus: number of GPUs that the lecture needs at once.
+        passes: how often all cells run in each kernel; times of the second and later ones are kept.
         axes: what spans the lecture's variants.
         variants: the variants to run, by name or by the value of an axis; ``None`` for all.
         strict_except: kinds of findings that do not fail the lecture under ``strict``.
@@ -93,6 +94,7 @@ class RunSettings:
     exclusive: bool | None = None
     concurrency: tuple[int, ...] | None = None
     gpus: int | None = None
+    passes: int | None = None
     axes: tuple[Axis, ...] | None = None
     variants: tuple[str, ...] | None = None
     strict_except: tuple[FindingKind, ...] | None = None

@@ -113,6 +113,7 @@ _RUN: Final = {
     "scheduler": "conditions.scheduler",
     "members": "members",
     "first_cell_seconds": "first_cell_seconds",
+    "passes": "passes",
 }
 
 RECORD_LAYOUTS: Final[Mapping[type, Mapping[str, tuple[str, ...]]]] = {

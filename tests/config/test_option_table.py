@@ -58,6 +58,7 @@ def test_defaults_of_a_lecture():
         skip_reason="",
         memory_cap_bytes=AUTOMATIC_CAP,
         concurrency=(),
+        passes=1,
         strict_except=(),
     )
     assert expected == DEFAULTS

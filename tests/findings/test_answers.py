@@ -3,16 +3,21 @@
 import csv
 import io
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
+from support.made_entries import verdict
 from support.made_matrix import CPU, GPU, cpu_session, gpu_session, kept_in, rounds
-from support.made_sessions import session_of
+from support.made_sessions import KeptRun, session_of
 
 from pytest_lecturecheck.findings.answering import Assumptions, answer_questions, judge_prior
 from pytest_lecturecheck.findings.document import KeyValue
 from pytest_lecturecheck.findings.media import files_of
 from pytest_lecturecheck.findings.spread import Conclusion, ratio_of
 from pytest_lecturecheck.model.fleet import MachineType, Prior
+from pytest_lecturecheck.model.kernel_pass import KernelPass
+from pytest_lecturecheck.model.reported_value import ReportedValue
+from pytest_lecturecheck.verdict import VerdictKind
 
 MACHINES = (
     MachineType(name="small-cpu", price=0.1, core_count=4, memory_bytes=16 * 10**9, platform=CPU),
@@ -140,6 +145,46 @@ def test_the_cold_run_is_no_part_of_the_median():
     slow = [kept_in("precision=f32", 100.0, repeat=1)]
     document = answer_questions([session_of(*runs[1:], *slow, platform=CPU)], Assumptions())
     assert document.values[0].value == pytest.approx(1.0)
+
+
+def again(variant, work, *, count=1, platform=CPU):
+    """A cold run, and passes in the same kernels, of which the last kernel is slower by half."""
+    members = []
+    for number in range(1, count + 1):
+        slower = 1.5 if number == count > 1 else 1.0
+        passes = tuple(
+            KernelPass(number=n, wall_seconds=2 * work * slower, reported_values=(step(work * slower),))
+            for n in range(2, 8)
+        )
+        run = kept_in(f"{variant}", 9.0, repeat=1, platform=platform).run
+        members.append(replace(run, passes=passes))
+    run = (
+        members[0]
+        if count == 1
+        else replace(members[0], members=tuple(members), passes=(), variant=f"{variant},c={count}")
+    )
+    return KeptRun(run=run, verdict=verdict(VerdictKind.WITHIN, ""))
+
+
+def step(seconds):
+    return ReportedValue(name="step_seconds", value=seconds, unit="s")
+
+
+def test_passes_in_one_kernel_are_the_time_of_the_work():
+    runs = [again("precision=f32", 1.0), again("precision=f64", 2.0), again("precision=f32", 1.2, count=2)]
+    document = answer_questions([session_of(*runs, platform=CPU)], Assumptions())
+    penalty = next(item for item in document.values if item.key.startswith("float64-penalty"))
+    assert (penalty.value, penalty.low, penalty.high) == (2.0, 2.0, 2.0)
+    assert section(document, "1.").basis == "2 runs and 12 passes in their kernels, of 1 session"
+    compiling = section(document, "5.").tables[0]
+    (first, _) = (dict(zip(compiling.columns, row, strict=True)) for row in compiling.rows)
+    assert (first["cold"], first["warm, new kernels"], first["warm, one kernel"]) == ("9.5 s", "-", "2 s")
+    rows = [
+        dict(zip(section(document, "3.").tables[0].columns, row, strict=True))
+        for row in section(document, "3.").tables[0].rows
+    ]
+    # Of several kernels the slowest counts.
+    assert [(row["kernels"], row["work"]) for row in rows] == [("1", "1 s"), ("2", "1.8 s")]
 
 
 def test_pictures_are_svg_without_colours_and_have_their_values(document):

@@ -18,6 +18,7 @@ from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.device import DeviceUse
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding
+from pytest_lecturecheck.model.kernel_pass import KernelPass
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.manifest import Manifest
 from pytest_lecturecheck.model.metric import Metric, Reading
@@ -41,6 +42,7 @@ class RunRecordBuilder:
         job_step: what is known of the scheduler's job step.
         software: what ran inside the kernel, or ``None``.
         manifest: what lies beneath the run, or ``None``.
+        passes: the times of further passes in the same kernel.
     """
 
     def __init__(self, plan: RunPlan) -> None:
@@ -60,6 +62,7 @@ class RunRecordBuilder:
         self.job_step = JobStep()
         self.software: Software | None = None
         self.manifest: Manifest | None = None
+        self.passes: tuple[KernelPass, ...] = ()
 
     def note_ready(self, *, kernel_name: str, process_start: str, startup_seconds: float, cap: Cap | None) -> None:
         """Record how the kernel was started."""
@@ -132,6 +135,7 @@ class RunRecordBuilder:
             is_profiled=plan.is_profiled,
             captured_cell=plan.capture.cell_number if plan.capture is not None else None,
             until_cell=plan.until_cell,
+            passes=self.passes,
         )
         run = self.job_step.added_to(run)
         late = [*self.history.findings(run), *scheduler_findings(run), *allowed_error_findings(cells)]

@@ -21,6 +21,7 @@ from pytest_lecturecheck.kernel.run.kernel_starter import KernelStarter
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestLog, python_finding, with_blas
 from pytest_lecturecheck.kernel.run.memory_watch import MemoryWatch
+from pytest_lecturecheck.kernel.run.passes import PassRunner
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
 from pytest_lecturecheck.kernel.run.printed_errors import lost_task_findings
 from pytest_lecturecheck.kernel.run.profiler import Profiler
@@ -226,6 +227,8 @@ class _LectureRun:
             return
         if self._plan.on_executed is not None:
             self._plan.on_executed(self._executed(session))
+        if not await self._run_passes(session):
+            return
         await session.kernel.provisioner.launch.look()
         self._manifest.note_end(session)
         farewell = await session.leave()
@@ -237,6 +240,21 @@ class _LectureRun:
             finding = Finding(kind=FindingKind.KERNEL, message=farewell.fault, fails_when_strict=True)
             self._record.add_findings([finding])
         self._record.note_load(self._ports.host.load_average())
+
+    async def _run_passes(self, session: KernelSession) -> bool:
+        """Run the cells again where the lecture asks for it; return True if the kernel can still be asked something."""
+        plan = self._plan
+        if (plan.settings.passes or 1) < 2 or plan.is_profiled or plan.capture or plan.until_cell:  # noqa: PLR2004 - no second pass
+            return True
+        end = await PassRunner(session, plan, self._clock, self._note_running).run()
+        self._running = None
+        self._record.passes = end.passes
+        self._record.add_findings([end.finding] if end.finding is not None else [])
+        return end.is_usable
+
+    def _note_running(self, cell: Cell) -> None:
+        self._running = cell
+        self._report_progress()
 
     def _executed(self, session: KernelSession) -> ExecutedLecture:
         client, plan = session.client, self._plan

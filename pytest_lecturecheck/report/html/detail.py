@@ -285,11 +285,19 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         ("Variables", "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.environment.items()))),
         ("Started", run.launch.started),
         ("Kernel start", format_duration(run.launch.startup_seconds) if run.launch.startup_seconds is not None else ""),
+        ("Again in this kernel", _passes_text(run)),
         ("Load average", f"{run.conditions.load_average:.1f}" if run.conditions.load_average is not None else ""),
         ("Memory cap", _cap_text(run)),
         *(_end_facts(run.evidence) if run.evidence is not None else ()),
     ]
     yield from ((name, one_line(text)) for name, text in facts if text)
+
+
+def _passes_text(run: Run) -> str:
+    seconds = [item.wall_seconds for item in run.passes]
+    if not seconds:
+        return ""
+    return f"{len(seconds)} times, {format_duration(min(seconds))} to {format_duration(max(seconds))}"
 
 
 def _cap_text(run: Run) -> str:
