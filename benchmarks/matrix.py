@@ -3,18 +3,25 @@ Run the lectures of fixtures/matrix over precisions, sizes, kernels at once and 
 
     python benchmarks/matrix.py                      what this machine can within 20 minutes
     python benchmarks/matrix.py --minutes 5          less
-    python benchmarks/matrix.py --sizes 2 --runs 2   a trial
+    python benchmarks/matrix.py --only kalman.md     one lecture; several in turn fill the same sessions
+    python benchmarks/matrix.py --only none          only the findings of the sessions that are kept
+    python benchmarks/matrix.py --sizes 2 --passes 2   a trial
 
 Each part is one session. A part is left out if, by the time that a run took so far, it would not end in time. The last
 lines name such parts. Arguments behind -- are handed to pytest.
+
+Every variant runs once in a new kernel with an empty compile cache, and then again in the same kernel. At one size the
+lectures run in new kernels as well. NUTS takes a quarter of a minute to compile, and starts with a filled cache.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +29,16 @@ from pathlib import Path
 from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
 
 HERE = Path(__file__).resolve().parent.parent / "fixtures" / "matrix"
+NUTS = "nuts.md"
 SIZES = {
     "elementwise.md": (10_000, 100_000, 1_000_000, 10_000_000, 50_000_000),
     "linear_algebra.md": (64, 128, 256, 512, 1024),
     "kalman.md": (100, 300, 1_000, 3_000, 10_000),
-    "nuts.md": (4, 8, 16, 32, 64),
+    NUTS: (1, 2, 4, 8, 16),
 }
-FIRST_GUESS_SECONDS = {"nuts.md": 15.0}
+SAMPLERS = ("sequential", "vectorized")
+PRECISIONS = ("f32", "f64")
+FIRST_GUESS_SECONDS = {NUTS: 7.0}
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,10 @@ class Part:
 
     lecture: str
     axes: dict[str, tuple[object, ...]]
-    runs: int
+    runs: int = 1
+    passes: int = 1
+    is_prepared: bool = False
+    """Whether its kernels find compiled programs."""
 
     @property
     def text(self) -> str:
@@ -45,37 +58,43 @@ class Part:
         return " ".join(f"{name}={','.join(map(str, values))}" for name, values in self.axes.items())
 
     @property
-    def run_count(self) -> int:
-        """Return the number of runs."""
-        count = self.runs
-        for values in self.axes.values():
-            count *= len(values)
-        return count
-
-    @property
     def kernel_count(self) -> int:
         """Return the number of kernels that are started."""
-        return self.run_count * sum(self.axes.get("concurrency", (1,))) // len(self.axes.get("concurrency", (1,)))
+        count = self.runs
+        for name, values in self.axes.items():
+            count *= sum(values) if name == "concurrency" else len(values)
+        return count
 
 
-def parts(sizes: int, runs: int, gpus: int) -> list[Part]:
+def parts(sizes: int, runs: int, passes: int, gpus: int) -> list[Part]:
     """Return the parts of the matrix, the most telling ones first."""
     device = {"device": ("cpu", "gpu")} if gpus else {}
-    precision = {"precision": ("f32", "f64")}
-    plain = [name for name in SIZES if name != "nuts.md"]
-    middle = {name: (values[len(values) // 2],) for name, values in SIZES.items()}
-    found = [Part(name, {**device, **precision, "size": SIZES[name][:sizes]}, runs) for name in plain]
-    samplers = ("vectorized", "sequential")
-    found.append(Part("nuts.md", {**device, **precision, "sampler": samplers, "size": SIZES["nuts.md"][:1]}, runs))
-    at_once = {**device, "concurrency": (1, 2, 3)}
-    for wanted in ("f64", "f32"):
-        found += [Part(name, {**at_once, "precision": (wanted,), "size": middle[name]}, runs) for name in plain]
+    middle = {name: values[(sizes - 1) // 2 : (sizes - 1) // 2 + 1] for name, values in SIZES.items()}
+    found = [
+        Part(
+            name,
+            {**device, "precision": PRECISIONS, "concurrency": (1, 2, 3), "size": values[:sizes]},
+            passes=passes,
+            is_prepared=name == NUTS,
+        )
+        for name, values in SIZES.items()
+    ]
+    found.append(
+        Part(
+            NUTS,
+            {**device, "precision": PRECISIONS, "sampler": SAMPLERS, "size": middle[NUTS]},
+            passes=passes,
+            is_prepared=True,
+        )
+    )
+    found += [
+        Part(name, {**device, "precision": PRECISIONS[1:], "size": middle[name]}, runs=2 if name == NUTS else runs)
+        for name in SIZES
+    ]
     if gpus > 1:
         counts = tuple(count for count in (1, 2, 4, 8) if count <= gpus)
-        found += [Part(name, {"gpus": counts, "size": SIZES[name][-1:]}, runs) for name in plain]
-    found.append(Part("nuts.md", {**at_once, "precision": ("f64",), "size": SIZES["nuts.md"][:1]}, runs))
-    found.append(Part("nuts.md", {**device, **precision, "size": SIZES["nuts.md"][1:sizes]}, runs))
-    return [part for part in found if part.run_count]
+        found += [Part(name, {"gpus": counts, "size": values[-1:]}, runs) for name, values in SIZES.items()]
+    return found
 
 
 def gpu_count() -> int:
@@ -83,36 +102,72 @@ def gpu_count() -> int:
     return len(detect_accelerators().names)
 
 
-def run(part: Part, extra: list[str]) -> int:
+def run(part: Part, extra: list[str], *, folder: Path = HERE, cache: Path | None = None) -> int:
     """Run one part as a session."""
     command = [sys.executable, "-m", "pytest", "-q", "--lecture-budget", "--lecture-runs", str(part.runs)]
-    command += ["--lecture-axes", part.text, *extra, part.lecture]
-    print(f"matrix: {part.lecture}: {part.text}, {part.runs} runs each", flush=True)
-    quiet = {**os.environ, "PYTEST_ADDOPTS": ""}
-    return subprocess.run(command, cwd=HERE, env=quiet, stdout=subprocess.DEVNULL, check=False).returncode
+    command += ["--lecture-passes", str(part.passes), "--lecture-axes", part.text]
+    command += ["--lecture-compile-cache", "fresh" if cache is None else "kept", *extra, part.lecture]
+    environment = {**os.environ, "PYTEST_ADDOPTS": ""}
+    if cache is not None:
+        environment |= {
+            "JAX_COMPILATION_CACHE_DIR": str(cache),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+    return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+
+
+def fill_cache(cache: Path, folder: Path, part: Part, extra: list[str]) -> None:
+    """Compile a part's programs in a session that is not kept: its times are those of compiling."""
+    for name in (NUTS, "pytest.ini"):
+        shutil.copy(HERE / name, folder)
+    axes = {**part.axes, "sampler": SAMPLERS, "size": SIZES[NUTS][:1]}
+    axes.pop("concurrency", None)
+    run(Part(NUTS, axes), extra, folder=folder, cache=cache)
+
+
+def run_parts(wanted: list[Part], deadline: float, extra: list[str]) -> tuple[list[Part], int]:
+    """Run parts as long as there is time; return those left out, and the worst exit status."""
+    per_kernel: dict[str, float] = dict(FIRST_GUESS_SECONDS)
+    left_out, status = [], 0
+    with tempfile.TemporaryDirectory(prefix="lecturecheck-matrix-") as name:
+        cache, folder = Path(name) / "cache", Path(name) / "lectures"
+        folder.mkdir()
+        for part in wanted:
+            guess = per_kernel.get(part.lecture, 3.0) * part.kernel_count
+            if time.monotonic() + guess > deadline:
+                left_out.append(part)
+                continue
+            began = time.monotonic()
+            print(f"matrix: {part.lecture}: {part.text}, {part.runs} x {part.passes} times", flush=True)
+            if part.is_prepared and not cache.exists():
+                fill_cache(cache, folder, part, extra)
+                print(f"matrix:   {time.monotonic() - began:.0f} s to compile", flush=True)
+            code = run(part, extra, cache=cache if part.is_prepared else None)
+            per_kernel[part.lecture] = (time.monotonic() - began) / part.kernel_count
+            print(f"matrix:   {time.monotonic() - began:.0f} s, exit status {code}", flush=True)
+            status = max(status, code)
+    return left_out, status
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="time for everything (default: 20)")
-    parser.add_argument("--runs", type=int, default=6, help="runs of each variant: one cold, the others warm")
+    parser.add_argument(
+        "--runs", type=int, default=6, help="runs in new kernels at one size: one cold, the others warm"
+    )
+    parser.add_argument("--passes", type=int, default=6, help="passes of each variant in its kernel, the first counted")
     parser.add_argument("--sizes", type=int, default=5, help="sizes of each lecture, from the smallest")
+    parser.add_argument("--only", action="append", choices=[*SIZES, "none"], help="lectures (default: all)")
     parser.add_argument("--output", type=Path, default=Path("build/matrix"), help="folder of the findings")
     options, extra = parser.parse_known_args()
     extra = [text for text in extra if text != "--"]
-    deadline = time.monotonic() + 60 * options.minutes
-    per_kernel: dict[str, float] = dict(FIRST_GUESS_SECONDS)
-    left_out, status = [], 0
-    for part in parts(options.sizes, options.runs, gpu_count()):
-        guess = per_kernel.get(part.lecture, 4.0) * part.kernel_count
-        if time.monotonic() + guess > deadline:
-            left_out.append(part)
-            continue
-        began = time.monotonic()
-        code = run(part, extra)
-        per_kernel[part.lecture] = (time.monotonic() - began) / part.kernel_count
-        print(f"matrix:   {time.monotonic() - began:.0f} s, exit status {code}", flush=True)
-        status = max(status, code)
+    wanted = [
+        part
+        for part in parts(options.sizes, options.runs, options.passes, gpu_count())
+        if options.only is None or part.lecture in options.only
+    ]
+    left_out, status = run_parts(wanted, time.monotonic() + 60 * options.minutes, extra)
     command = [sys.executable, "-m", "pytest_lecturecheck.commands.main", "findings", "--root", str(HERE)]
     subprocess.run([*command, "--output", str(options.output.resolve())], check=False)
     for part in left_out:
