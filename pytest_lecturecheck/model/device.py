@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_lecturecheck.model.metric import Metric, Reading, Unavailable
+from pytest_lecturecheck.units import format_size
 
 _NOT_READ = Unavailable(metric=Metric.GPU_USED, reason="the device was not read")
 
@@ -200,8 +201,23 @@ class MemoryPlan:
     @property
     def total_bytes(self) -> int:
         """Return what all of it takes together."""
-        results = max(0, self.output_bytes - self.alias_bytes)
-        return self.argument_bytes + results + self.temporary_bytes + self.code_bytes
+        return sum(self.parts.values())
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Return what it takes, by the name of the part."""
+        return {
+            "arguments": self.argument_bytes,
+            "results": max(0, self.output_bytes - self.alias_bytes),
+            "temporaries": self.temporary_bytes,
+            "code": self.code_bytes,
+        }
+
+    @property
+    def text(self) -> str:
+        """Describe the plan: the program, what it asks for, and of which parts that is."""
+        listed = ", ".join(f"{format_size(size)} of {name}" for name, size in self.parts.items() if size > 0)
+        return f"the compiled program {self.program} asks for {format_size(self.total_bytes)} ({listed})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,9 +108,16 @@ class ProgressDisplay:
         self._journal.note(progress)
         state = shown_progress(progress)
         # One process runs one lecture, or one cohort, at a time.
+        self._warn(state)
         self._running = {state.name: state}
         if self._live is not None:
             self._live.note(state)
+
+    def _warn(self, state: ShownProgress) -> None:
+        """Write to a log once what cannot end well; on a terminal the live line has it."""
+        before = self._running.get(state.name)
+        if state.warning and (before is None or before.warning != state.warning):
+            self.announce(f"{state.name}: {state.warning}")
 
     def show(self) -> None:
         """Show the progress of this process's lecture."""
@@ -131,6 +138,7 @@ class ProgressDisplay:
                 self.results.take(self.results.unpack(message[_STOPPED]))
             return
         state = ShownProgress(**message)
+        self._warn(state)
         self._running[state.name] = state
         if self._live is not None:
             self._live.note(state)

@@ -40,6 +40,7 @@ def shown_progress(progress: RunProgress) -> ShownProgress:
         is_ending=progress.is_ending,
         gpu_used_bytes=gpu_used_bytes,
         gpu_free_bytes=gpu_free_bytes,
+        warning=progress.warning,
     )
 
 

@@ -207,6 +207,7 @@ class _JointProgress:
             elapsed_seconds=max(progress.elapsed_seconds for progress in waiting or known),
             waits_for=waiting[0].waits_for if waiting else "",
             snapshot=_sum(snapshots) if snapshots else None,
+            warning=next((progress.warning for progress in known if progress.warning), ""),
         )
 
 

@@ -40,6 +40,7 @@ class RunProgress:
         waits_for: what must be free before the kernel starts ("waits for 3.1 GiB, 2 running", "queued in Slurm").
         is_ending: whether all cells have run and the kernel is about to end.
         devices: memory of the GPUs at their last sample.
+        warning: what cannot end well in the cell that is running, or an empty string.
     """
 
     lecture: str
@@ -50,6 +51,7 @@ class RunProgress:
     waits_for: str = ""
     is_ending: bool = False
     devices: tuple[DeviceMemory, ...] = ()
+    warning: str = ""
 
 
 class Reaper(Protocol):

@@ -22,6 +22,7 @@ from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestLog, python_finding, with_blas
 from pytest_lecturecheck.kernel.run.memory_watch import MemoryWatch
 from pytest_lecturecheck.kernel.run.passes import PassRunner
+from pytest_lecturecheck.kernel.run.plan_watch import PlanWatch
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress
 from pytest_lecturecheck.kernel.run.printed_errors import lost_task_findings
 from pytest_lecturecheck.kernel.run.profiler import Profiler
@@ -92,6 +93,8 @@ class _LectureRun:
         self._devices = DeviceLog(plan.shown_name)
         self._manifest = ManifestLog(ports.manifest, plan.environment)
         self._profiler = Profiler(plan.tracing, plan.lecture.cells, self._record.findings)
+        self._plans = PlanWatch(plan.machine)
+        self._warning = ""
         self._capture = StateCapture(plan.capture, self._record.findings)
         self._memory = MemoryWatch(plan.memory, plan.lecture.cells, plan.environment, self._record.findings)
         self._evidence = EvidenceBuilder(
@@ -301,6 +304,7 @@ class _LectureRun:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
+            self._warning = self._plans.look(self._starter.session, self._running)
             self._report_progress()
             self._manifest.look(self._starter.session, self._clock.elapsed_seconds)
 
@@ -315,5 +319,6 @@ class _LectureRun:
                 waits_for=self._queueing.text,
                 is_ending=running is None and self._record.history.has_begun,
                 snapshot=session.probe.snapshot() if session is not None else None,
+                warning=self._warning if running is not None else "",
             )
         )

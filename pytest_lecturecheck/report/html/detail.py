@@ -23,6 +23,7 @@ from pytest_lecturecheck.report.measurement_text import (
     limit_unit,
     method_text,
 )
+from pytest_lecturecheck.report.plan_text import shown_plan, taken_text
 from pytest_lecturecheck.report.terminal.exceeded import comparison_title, over_text, recorded_range, remedies
 from pytest_lecturecheck.safe_text import cut, one_line, plain
 from pytest_lecturecheck.units import format_duration, format_size
@@ -97,6 +98,7 @@ class Detail:
         compared: every value that was compared with a limit.
         measurements: name, value and method of every measurement.
         reported: the values that the lecture reported.
+        plans: cell, program, its parts and what the cell took, for each cell with a large compiled program.
         devices: one line for each GPU and allocator.
         findings: kind, message and location of each finding.
         notes: context.
@@ -115,6 +117,7 @@ class Detail:
     compared: tuple[ComparedValue, ...]
     measurements: tuple[tuple[str, str, str], ...]
     reported: tuple[str, ...]
+    plans: tuple[tuple[str, ...], ...]
     devices: tuple[str, ...]
     findings: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...]
@@ -137,6 +140,7 @@ def detail_of(entry: Entry) -> Detail:
         compared=tuple(_compared(entry)),
         measurements=tuple(_measurements(entry)),
         reported=tuple(one_line(value.text) for value in run.reported_values.values()),
+        plans=tuple(_plans(run)),
         devices=tuple(device_lines(run)),
         findings=tuple((str(item.kind), one_line(item.message), item.place) for item in run.findings[:_FINDINGS]),
         notes=_texts((*((entry.rerun_text,) if entry.rerun_text else ()), *entry.verdict.notes)),
@@ -260,6 +264,15 @@ def _measurements(entry: Entry) -> Iterator[tuple[str, str, str]]:
             yield metric.label, reading.text, method_text(reading)
         elif isinstance(reading, Unavailable):
             yield metric.label, NO_VALUE, one_line(f"not measured: {reading.reason}")
+
+
+def _plans(run: Run) -> Iterator[tuple[str, ...]]:
+    """Yield what the compiler planned for the largest program of each cell, beside what the cell took."""
+    for cell in run.cells:
+        plan = shown_plan(cell)
+        if plan is not None:
+            sizes = (format_size(size) for size in (*plan.parts.values(), plan.total_bytes))
+            yield (str(cell.number), one_line(plan.program), *sizes, taken_text(cell) or NO_VALUE)
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Render what a failure shows of its cell's memory: the lines at the peak, and what stayed."""
+"""Render what a failure shows of its cell's memory: the lines at the peak, what stayed, and the compiler's plan."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pytest_lecturecheck.report.memory_text import (
     profile_summary,
     share_of,
 )
+from pytest_lecturecheck.report.plan_text import plan_line, shown_plan
 from pytest_lecturecheck.report.text import fit_end, wrap
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
@@ -33,6 +34,8 @@ def memory_sections(entry: Entry, width: int, *, indent: str) -> Iterator[tuple[
         yield f"Memory at the peak of code cell {cell.number}", [*rows, *_wrapped([summary], width, indent)]
     if cell.memory_levels is not None and (lines := list(level_lines(cell.memory_levels, cell.number))):
         yield "Memory after the cell", _wrapped(lines, width, indent)
+    if (plan := shown_plan(cell)) is not None:
+        yield "What the compiler planned", _wrapped([plan_line(cell, plan)], width, indent)
 
 
 def _peak_rows(profile: PeakProfile, width: int, indent: str) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.report.text import fit_middle
+from pytest_lecturecheck.report.text import fit_end, fit_middle
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
 
@@ -54,6 +54,7 @@ class ShownProgress:
         is_ending: all of its cells have run.
         gpu_used_bytes: memory in use on the fullest GPU, or ``None``.
         gpu_free_bytes: memory that is left on it, or ``None``.
+        warning: what cannot end well in the cell that is running, or an empty string.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ShownProgress:
     is_ending: bool = False
     gpu_used_bytes: int | None = None
     gpu_free_bytes: int | None = None
+    warning: str = ""
 
     @property
     def kernel_text(self) -> str:
@@ -82,6 +84,8 @@ def render_stop(progress: ShownProgress) -> str:
 
 def render_live(progress: ShownProgress, *, width: int) -> str:
     """Render one line about the running lecture; it leaves the terminal's last column free."""
+    if progress.warning:
+        return fit_end(one_line(f"{progress.name}: {progress.warning}"), max(0, width - 1))
     where = (
         f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else progress.kernel_text
     )

@@ -5,8 +5,11 @@ from support.made_entries import GIB, MACHINE, cell, replace
 
 from pytest_lecturecheck.kernel.agent import device_agent
 from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_compilation
-from pytest_lecturecheck.kernel.run.plan_findings import plan_findings
-from pytest_lecturecheck.model.device import CompileTimes, Device, DeviceUse, MemoryPlan
+from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord
+from pytest_lecturecheck.kernel.run.plan_findings import excess_text, plan_findings
+from pytest_lecturecheck.kernel.run.plan_watch import PlanWatch
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, Device, DeviceUse, MemoryPlan
+from pytest_lecturecheck.model.lecture import Cell
 
 SIZES = {"argument_bytes": 1, "output_bytes": 8, "alias_bytes": 2, "temporary_bytes": 16, "code_bytes": 32}
 
@@ -35,6 +38,46 @@ def test_a_plan_for_a_card_is_compared_with_the_card():
         "the compiled program jit_f asks for 13 GiB (13 GiB of temporaries), and the memory of the card is 12 GiB"
     ]
     assert findings(13 * GIB, "gpu") == []
+
+
+def test_a_plan_for_a_card_is_compared_with_what_jax_may_take():
+    usage = AllocatorUsage(library="JAX", device="cuda:0", live_bytes=0, limit_bytes=9 * GIB)
+    plan = MemoryPlan(program="jit_f", platform="gpu", temporary_bytes=10 * GIB)
+    message = excess_text(plan, MACHINE, [12 * GIB], [usage])
+    assert message.endswith(", and the memory that JAX may take of the card is 9 GiB")
+    assert excess_text(plan, MACHINE, [12 * GIB]) == ""
+
+
+class Session:
+    """A kernel whose agent has written down the plan of a program."""
+
+    request_count = 3
+
+    def __init__(self, plan, request=3):
+        compiled = CompileTimes(seconds=1.0, plan=plan)
+        self.record = CrashRecord(request=request, compilation=compiled)
+
+    def crash_record(self):
+        return self.record
+
+
+def test_a_plan_that_cannot_fit_is_said_while_the_cell_runs():
+    room = MACHINE.usable_memory_bytes
+    running = Cell(index=1, number=2, source="f(x)", line=12)
+    large = MemoryPlan(program="jit_f", platform="cpu", temporary_bytes=room + GIB)
+    assert (
+        PlanWatch(MACHINE)
+        .look(Session(large), running)
+        .startswith("code cell 2, line 12: the compiled program jit_f asks for ")
+    )
+    small = MemoryPlan(program="jit_f", platform="cpu", temporary_bytes=room)
+    for session, cell_now in (
+        (Session(small), running),
+        (Session(large, request=2), running),
+        (Session(large), None),
+        (None, running),
+    ):
+        assert PlanWatch(MACHINE).look(session, cell_now) == ""
 
 
 def test_results_in_the_memory_of_arguments_count_once():
