@@ -6,6 +6,7 @@ import argparse
 import math
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from pytest_lecturecheck.commands.arguments import add_root, width
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
+    from pytest_lecturecheck.model.settings import RunSettings
     from pytest_lecturecheck.report.entry import Entry
 
 HELP: Final = "run a program (Rscript, python, make, ...) with the same probe, cap, diagnosis and record as a lecture"
@@ -25,7 +27,8 @@ bad end is diagnosed. What it writes is shown as it comes. The session is kept f
   lecturecheck run --cap "4 GB" --report run.json -- make all
   lecturecheck run --name tables -- sh -c "sort in.csv | head > out.csv"
 
-No shell is involved: write one in the command where you need it. Exit status: 0; 1 if the program failed, or needs more
+What [declared] of the settings file states counts here as well; arguments replace it. No shell is involved: write one
+in the command where you need it. Exit status: 0; 1 if the program failed, or needs more
 than is declared or budgeted; 2 if an argument cannot be used."""
 
 
@@ -69,8 +72,10 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT  # noqa: PLC0415 - as above
     from pytest_lecturecheck.session.program_session import ProgramPolicy, ProgramSession  # noqa: PLC0415 - as above
 
-    memory, time = _size(options.declared_memory, "--declared-memory"), _time(options.declared_time, "--declared-time")
-    if options.enforce_declared and memory is None and time is None:
+    root = root_of(options)
+    declared = _declared(options, root)
+    memory, time = declared.declared_memory_bytes, declared.declared_time_seconds
+    if declared.enforce_declared and memory is None and time is None:
         msg = "--enforce-declared has nothing to enforce; add --declared-memory or --declared-time"
         raise LectureCheckError(msg)
     for path in options.report:
@@ -78,10 +83,9 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         check_report_name(str(path))
     cap = NO_LIMIT if options.cap == "off" else _size(options.cap, "--cap") or AUTOMATIC_CAP
     timeout = _time(options.timeout, "--timeout") or NO_LIMIT
-    if options.enforce_declared:
+    if declared.enforce_declared:
         cap = memory if memory is not None and cap == AUTOMATIC_CAP else cap
         timeout = min(timeout, time if time is not None else math.inf)
-    root = root_of(options)
     program = Program(
         name=options.name or name_of(options.program),
         argv=options.program,
@@ -93,6 +97,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     policy = ProgramPolicy(
         declared_memory_bytes=memory,
         declared_time_seconds=time,
+        declared_disk_bytes=declared.declared_disk_bytes,
         reports=tuple(path.resolve() for path in options.report),
     )
     session = ProgramSession(root, policy)
@@ -101,6 +106,20 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         lines += _failure(entry, has_colour=has_colour())
     lines += session.finish(width=width(), colour=has_colour())
     return int(any(entry.verdict.failed for entry in session.results.entries)), lines
+
+
+def _declared(options: argparse.Namespace, root: Path) -> RunSettings:
+    """Return what is declared: the command line first, then ``[declared]`` of the settings file."""
+    from pytest_lecturecheck.config.options import resolve  # noqa: PLC0415 - as above
+
+    stated = resolve({}, root, root).for_all_lectures
+    memory, time = _size(options.declared_memory, "--declared-memory"), _time(options.declared_time, "--declared-time")
+    return replace(
+        stated,
+        declared_memory_bytes=stated.declared_memory_bytes if memory is None else memory,
+        declared_time_seconds=stated.declared_time_seconds if time is None else time,
+        enforce_declared=options.enforce_declared or stated.enforce_declared,
+    )
 
 
 def name_of(argv: list[str]) -> str:

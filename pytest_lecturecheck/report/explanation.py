@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.diagnosis.cause import CauseKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.safe_text import cut, one_line
@@ -18,6 +19,18 @@ SCHEMA: Final = 1
 _MOST_ITEMS: Final = 20
 _MOST_LINES: Final = 40
 _MOST_CHARS: Final = 400
+_LONG_SECONDS: Final = 60.0
+_MEMORY_CAUSES: Final = frozenset(
+    {
+        CauseKind.REQUEST_REFUSED,
+        CauseKind.MEMORY_EXHAUSTED,
+        CauseKind.LIBRARY_LIMIT,
+        CauseKind.LIBRARY_OUT_OF_MEMORY,
+        CauseKind.OOM_KILLED,
+        CauseKind.STOPPED_AT_CAP,
+        CauseKind.NATIVE_OUT_OF_MEMORY,
+    }
+)
 _NOT_RUN_AGAIN: Final = frozenset({VerdictKind.UNREADABLE, VerdictKind.NOT_STARTED})
 
 
@@ -126,6 +139,11 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
         yield NextCommand(
             command=f"pytest --lecture-budget --lecture-profile=memory {path}", why="which lines hold the peak"
         )
+    if not is_program and _is_worth_a_replay(entry):
+        yield NextCommand(
+            command=f"pytest --lecture-budget --lecture-replay-capture failing {path}",
+            why="save what the failing cell reads; lecturecheck replay then runs it alone",
+        )
     if kind is VerdictKind.OVER:
         recording = f"lecturecheck record {shlex.quote(session)}" if is_program else f"pytest --lecture-record {path}"
         yield NextCommand(command=recording, why="accept the new values, for review as a change of the budget")
@@ -134,6 +152,14 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
     yield NextCommand(
         command=f"lecturecheck report {shlex.quote(session)} -o report.html", why="cells, memory over time, evidence"
     )
+
+
+def _is_worth_a_replay(entry: Entry) -> bool:
+    """Return True if a cell of a Python lecture ended badly after others that took long, or for its memory."""
+    run, cause = entry.run, entry.verdict.cause
+    if run.members or cause is None or run.evidence is None or not run.evidence.cell_number:
+        return False
+    return run.captured_cell is None and (cause.kind in _MEMORY_CAUSES or entry.wall_seconds >= _LONG_SECONDS)
 
 
 def _lacks_lines(entry: Entry) -> bool:

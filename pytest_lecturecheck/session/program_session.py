@@ -43,11 +43,13 @@ class ProgramPolicy:
     Attributes:
         declared_memory_bytes: memory that the package declares, or ``None``.
         declared_time_seconds: time that the package declares, or ``None``.
+        declared_disk_bytes: disk space that the package declares, or ``None``.
         reports: files to write.
     """
 
     declared_memory_bytes: int | None = None
     declared_time_seconds: float | None = None
+    declared_disk_bytes: int | None = None
     reports: tuple[Path, ...] = ()
 
 
@@ -95,6 +97,7 @@ class ProgramSession:
         policy = Policy(
             declared_memory_bytes=self._policy.declared_memory_bytes,
             declared_time_seconds=self._policy.declared_time_seconds,
+            declared_disk_bytes=self._policy.declared_disk_bytes,
             tolerance=self.results.tolerance,
         )
         entry = _judged(run, self.results, policy)
@@ -140,6 +143,7 @@ def _settings(root: Path, policy: ProgramPolicy) -> SessionSettings:
             RunSettings(),
             declared_memory_bytes=policy.declared_memory_bytes,
             declared_time_seconds=policy.declared_time_seconds,
+            declared_disk_bytes=policy.declared_disk_bytes,
         ),
         file=RunSettings(),
         strict=False,

@@ -85,22 +85,37 @@ def _internal_limit(failures: Sequence[_Failure]) -> Iterator[str]:
         return
     last = failures[-1]
     alike = [item for item in failures if item.cell == last.cell]
-    limits = sorted(item.limit_bytes for item in alike)
-    if len(alike) < 2 or limits[-1] < _GROWN_FACTOR * limits[0]:  # noqa: PLR2004 - a comparison takes two
-        return
-    peaks = sorted(item.peak_bytes for item in alike)
-    grew = f"while the limit grew from {format_size(limits[0])} to {format_size(limits[-1])}"
-    if peaks[-1] - peaks[0] <= _SAME_PEAK_FRACTION * peaks[-1] and peaks[-1] < _NEAR_LIMIT_FRACTION * limits[-1]:
+    # Earlier runs may be of another state of the lecture: those at the last one's peak are enough.
+    same = [item for item in alike if _is_same_peak(item.peak_bytes, last.peak_bytes)]
+    highest = max(item.peak_bytes for item in same)
+    if (grew := _growth(same)) and highest < _NEAR_LIMIT_FRACTION * max(item.limit_bytes for item in same):
         yield (
-            f"{len(alike)} runs failed{_where(last)} at the same peak of about {format_size(peaks[-1])}, "
+            f"{len(same)} runs failed{_where(last)} at the same peak of about {format_size(highest)}, "
             f"{grew}: an internal limit or one request that is too large, not want of memory; "
             "a larger machine does not help"
         )
-    elif all(item.peak_bytes >= _NEAR_LIMIT_FRACTION * item.limit_bytes for item in alike):
+    elif (grew := _growth(alike)) and all(_is_at_limit(item) for item in alike):
         yield (
             f"{len(alike)} runs failed{_where(last)}, each at its limit, {grew}: "
-            f"{'it' if last.run.is_program else 'the cell'} needs more than {format_size(limits[-1])}"
+            f"{'it' if last.run.is_program else 'the cell'} needs more than "
+            f"{format_size(max(item.limit_bytes for item in alike))}"
         )
+
+
+def _is_same_peak(first: int, second: int) -> bool:
+    return abs(first - second) <= _SAME_PEAK_FRACTION * max(first, second)
+
+
+def _is_at_limit(failure: _Failure) -> bool:
+    return failure.peak_bytes >= _NEAR_LIMIT_FRACTION * failure.limit_bytes
+
+
+def _growth(failures: Sequence[_Failure]) -> str:
+    """Return by how much the limit grew from failure to failure, or an empty string if it did not grow enough."""
+    limits = sorted(item.limit_bytes for item in failures)
+    if limits[-1] < _GROWN_FACTOR * limits[0]:
+        return ""
+    return f"while the limit grew from {format_size(limits[0])} to {format_size(limits[-1])}"
 
 
 def _where(failure: _Failure) -> str:

@@ -88,6 +88,14 @@ PACKAGE_RULE: Final = Rule(
     rule_out="install the other side's version from the same source, then compare again",
 )
 
+BUILD_RULE: Final = Rule(
+    outcome=PARTLY,
+    memory=PARTLY,
+    time=PARTLY,
+    reason="the same version from another source; what its builds differ in, such as BLAS, has rows of its own",
+    rule_out="install it from the same source on both sides, then compare again",
+)
+
 MACHINE_RULES: Final[Mapping[str, Rule]] = {
     "method": Rule(
         outcome=UNLIKELY,

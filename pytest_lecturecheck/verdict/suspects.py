@@ -13,12 +13,19 @@ from enum import IntEnum
 from typing import Final
 
 from pytest_lecturecheck.model.manifest import Fact, Manifest
-from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.metric import Measurement, Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.units import MIB, format_size
 from pytest_lecturecheck.verdict.cell_diff import CellPair, Divergence
-from pytest_lecturecheck.verdict.suspect_rules import FACT_RULES, MACHINE_RULES, PACKAGE_RULE, Rule, rule_of_variable
+from pytest_lecturecheck.verdict.suspect_rules import (
+    BUILD_RULE,
+    FACT_RULES,
+    MACHINE_RULES,
+    PACKAGE_RULE,
+    Rule,
+    rule_of_variable,
+)
 
 _BUFFER_BYTES: Final = 64 * MIB
 """OpenBLAS and MKL keep at most about this much for each of their threads."""
@@ -26,6 +33,16 @@ _SAME_MEMORY_FRACTION: Final = 0.01
 _SAME_CAP_FRACTION: Final = 0.1
 _NAMED: Final = 8
 _UNSET: Final = "unset"
+_MEMORY: Final = "memory that can be used"
+_MACHINE_ROWS: Final[Mapping[str, str]] = {
+    "architecture": "architecture",
+    "operating system": "system",
+    "processor": "processor",
+    "cores": "cores",
+    _MEMORY: "memory",
+    "GPUs": "accelerators",
+}
+"""What of a machine is compared, with the name of its rule."""
 _ABSENT: Final = "absent"
 
 
@@ -88,8 +105,7 @@ _Row = tuple[str, str, str, Rule]
 
 def _rows(before: Run, after: Run) -> Iterator[_Row]:
     yield from _method_rows(before, after)
-    if before.machine is not None and after.machine is not None:
-        yield from _machine_rows(before.machine, after.machine)
+    yield from _machine_rows(before.machine, after.machine)
     caps = [run.conditions.cap_bytes for run in (before, after)]
     # An automatic cap follows the memory that is free, and varies a little between runs.
     if not _alike(*caps):
@@ -101,29 +117,44 @@ def _rows(before: Run, after: Run) -> Iterator[_Row]:
 
 
 def _method_rows(before: Run, after: Run) -> Iterator[_Row]:
-    found = [run.measured(Metric.PEAK_FOOTPRINT) for run in (before, after)]
-    if found[0] is not None and found[1] is not None:
-        yield ("method of the peak", found[0].method.value, found[1].method.value, MACHINE_RULES["method"])
+    # A run that ended badly has no peak of its own; its cells have, and they were measured in the same way.
+    found = [run.measured(Metric.PEAK_FOOTPRINT) or _highest_peak(run) for run in (before, after)]
+    texts = [measured.method.value if measured is not None else "" for measured in found]
+    yield ("method of the peak", texts[0], texts[1], MACHINE_RULES["method"])
 
 
-def _machine_rows(before: Machine, after: Machine) -> Iterator[_Row]:
-    yield ("architecture", before.architecture, after.architecture, MACHINE_RULES["architecture"])
-    yield ("operating system", before.system, after.system, MACHINE_RULES["system"])
-    yield ("processor", before.cpu, after.cpu, MACHINE_RULES["processor"])
-    yield ("cores", str(before.core_count), str(after.core_count), MACHINE_RULES["cores"])
-    sizes = before.usable_memory_bytes, after.usable_memory_bytes
-    if max(sizes) - min(sizes) > _SAME_MEMORY_FRACTION * max(sizes):
-        yield ("memory that can be used", format_size(sizes[0]), format_size(sizes[1]), MACHINE_RULES["memory"])
-    texts = [", ".join(machine.accelerators) or "none" for machine in (before, after)]
-    yield ("GPUs", texts[0], texts[1], MACHINE_RULES["accelerators"])
+def _highest_peak(run: Run) -> Measurement | None:
+    cell = run.heaviest_cell()
+    return cell.measured(Metric.PEAK_FOOTPRINT) if cell is not None else None
+
+
+def _machine_rows(before: Machine | None, after: Machine | None) -> Iterator[_Row]:
+    sides = [_machine_texts(machine) if machine is not None else {} for machine in (before, after)]
+    for name, rule in _MACHINE_ROWS.items():
+        texts = [side.get(name, "") for side in sides]
+        if name == _MEMORY and before is not None and after is not None:
+            sizes = before.usable_memory_bytes, after.usable_memory_bytes
+            if max(sizes) - min(sizes) <= _SAME_MEMORY_FRACTION * max(sizes):
+                continue
+        yield (name, texts[0], texts[1], MACHINE_RULES[rule])
+
+
+def _machine_texts(machine: Machine) -> dict[str, str]:
+    return {
+        "architecture": machine.architecture,
+        "operating system": machine.system,
+        "processor": machine.cpu,
+        "cores": str(machine.core_count),
+        _MEMORY: format_size(machine.usable_memory_bytes),
+        "GPUs": ", ".join(machine.accelerators) or "none",
+    }
 
 
 def _variable_rows(before: Run, after: Run) -> Iterator[_Row]:
-    if before.software is None or after.software is None:
-        return
-    first, second = before.software.variables, after.software.variables
-    for name in sorted({*first, *second}):
-        yield (name, first.get(name, _UNSET), second.get(name, _UNSET), rule_of_variable(name))
+    sides = [run.software.variables if run.software is not None else None for run in (before, after)]
+    for name in sorted({*(sides[0] or {}), *(sides[1] or {})}):
+        texts = ["" if side is None else side.get(name, _UNSET) for side in sides]
+        yield (name, texts[0], texts[1], rule_of_variable(name))
 
 
 def _package_rows(before: Run, after: Run) -> Iterator[_Row]:
@@ -138,7 +169,7 @@ def _package_rows(before: Run, after: Run) -> Iterator[_Row]:
         is_same_version = texts[0].split(" ")[0] == texts[1].split(" ")[0]
         if is_same_version and not all("(" in text for text in texts):
             continue
-        yield (name, texts[0], texts[1], PACKAGE_RULE)
+        yield (name, texts[0], texts[1], BUILD_RULE if is_same_version else PACKAGE_RULE)
     if not any(imported) and all(manifests):
         yield from _unknown_use_rows(*manifests)
         return

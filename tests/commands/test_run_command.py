@@ -43,6 +43,15 @@ def test_a_program_is_run_reported_and_kept(tmp_path, monkeypatch, capfdbinary):
     assert main(["show", "hello"]) == 0
 
 
+def test_what_the_settings_file_declares_counts_for_a_program(tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lecturecheck.toml").write_text("[declared]\nmemory = '1 GB'\ntime = '0.01 s'\n", encoding="utf-8")
+
+    assert main(["run", "--", "sleep", "0.1"]) == 1
+    assert "not fitting" in capfdbinary.readouterr().out.decode()
+    assert main(["run", "--declared-time", "1 min", "--", "true"]) == 0
+
+
 def test_a_failing_program_fails_the_command(tmp_path, monkeypatch, capfdbinary):
     monkeypatch.chdir(tmp_path)
 

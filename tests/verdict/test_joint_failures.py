@@ -52,6 +52,12 @@ def test_the_same_peak_under_growing_limits_is_an_internal_limit():
     )
 
 
+def test_failures_at_another_peak_hide_no_internal_limit():
+    (note,) = read_together([failure(1800, 16384), failure(1100, 4096), failure(1110, 8192)])
+
+    assert note.startswith("2 runs failed in code cell 3 at the same peak of about 1.08 GiB, while the limit grew")
+
+
 def test_failures_of_a_program_name_no_cell():
     (text,) = read_together(
         [failure(1100, 4096, launcher=PROGRAM_LAUNCHER), failure(1110, 8192, launcher=PROGRAM_LAUNCHER)]

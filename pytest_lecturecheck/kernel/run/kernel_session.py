@@ -215,6 +215,14 @@ class KernelSession:
         self.request_count += 1
         return await self.client.ask(code, seconds)
 
+    async def software(self) -> Software | None:
+        """Return what ran inside a kernel that goes on after a failed cell; ``None`` if it does not answer in time."""
+        if not self.has_agent or self.has_ended:
+            return None
+        reply = await self.ask(f"{_AGENT_NAME}.ask_software()")
+        found = reply.payload.get("software") if reply is not None else None
+        return _software(found) if isinstance(found, dict) else None
+
     async def leave(self) -> KernelFarewell:
         """
         Ask for the software of the kernel, then let it run its exit handlers and end; bounded.

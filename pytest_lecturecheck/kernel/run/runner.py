@@ -160,6 +160,8 @@ class _LectureRun:
         await self._run_cells(session)
         if self._record.has_completed:
             await self._end(session)
+        elif self._record.is_interruptible:
+            self._record.software = await session.software()
         self._may_shut_down = not session.has_agent and self._record.is_interruptible
 
     async def _launch(self) -> KernelSession:

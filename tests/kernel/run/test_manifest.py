@@ -16,6 +16,7 @@ def test_failed_and_killed_lectures_have_a_manifest_too(bench):
     assert "blas" in failed.manifest.fact(Fact.LOADED_BLAS)
     assert failed.manifest.fact(Fact.NUMPY_BLAS)
     assert "numpy" in failed.manifest.distributions
+    assert "numpy" in failed.software.packages
     assert killed.manifest.fact(Fact.PYTHON) == failed.manifest.fact(Fact.PYTHON)
 
 
