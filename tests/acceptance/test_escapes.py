@@ -1,10 +1,9 @@
 """Lectures that try to hide memory from a session, run as this user and as a user without privileges."""
 
-import os
 import sys
 
 import pytest
-from support.plain_user import NOBODY, as_plain_user, open_to_all
+from support.plain_user import as_plain_user, give_to_plain_user, open_to_all
 from support.real_sessions import LectureProject
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervisors and clear_refs are of Linux")
@@ -38,8 +37,7 @@ def run(request, tmp_path):
         project.notebook("a.ipynb", *cells)
         if before:
             open_to_all(tmp_path)
-            for path in (project.runtime, *project.runtime.iterdir()):
-                os.chown(path, NOBODY, NOBODY)
+            give_to_plain_user(project.runtime)
         return project.pytest("--lecture-budget", before=before, HOME=str(tmp_path))
 
     return ran
