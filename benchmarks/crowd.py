@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from pytest_lecturecheck.lease.admission import Demand
 from pytest_lecturecheck.lease.ledger_files import open_ledger_files
 from pytest_lecturecheck.units import MIB
 
+KILLED: Counter[str] = Counter()
 CAPACITY_BYTES = 1000 * MIB
 SIZES = (100, 200, 300, 450)
 """What a lecture holds, in MiB, by its budget; it takes far less, so that the machine is not the limit."""
@@ -105,7 +107,9 @@ def disturbed(folder: Path, workers: int, draw: random.Random) -> list[str]:
     verdicts: dict[str, int] = {}
     for item in report["runs"]:
         verdicts[item["verdict"]["kind"]] = verdicts.get(item["verdict"]["kind"], 0) + 1
-    print(f"verdicts of the first session: {verdicts}")
+    print(f"killed in the first session: {dict(KILLED)}; its verdicts: {verdicts}")
+    if not (KILLED["kernels"] and KILLED["workers"]):
+        return ["nothing was killed"]
     return [f"no word of {name}" for name in sorted(expected - seen)]
 
 
@@ -118,18 +122,29 @@ def kill_some(root: int, draw: random.Random) -> None:
             time.sleep(2)
             ticks += 1
             tree = session.children(recursive=True)
-            kernels = [process for process in tree if is_of(process, "ipykernel_launcher")]
-            workers = [process for process in session.children() if is_of(process, "execnet")]
+            kernels = [process for process in tree if is_kernel(process)]
+            workers = [process for process in session.children() if is_worker(process)]
             if kernels:
                 kill(draw.choice(kernels))
+                KILLED["kernels"] += 1
             if ticks % 5 == 0 and workers and workers_left:
                 workers_left -= 1
                 kill(draw.choice(workers))
+                KILLED["workers"] += 1
 
 
-def is_of(process: psutil.Process, word: str) -> bool:
+def is_kernel(process: psutil.Process) -> bool:
+    """Return True for a kernel; what forks kernels has the same command, and dashes in the place of a token."""
     with suppress(psutil.Error):
-        return any(word in part for part in process.cmdline())
+        token = process.environ().get("LECTURECHECK_RUN", "-")
+        return not token.startswith("-")
+    return False
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """Return True for a worker of pytest-xdist, which execnet starts with this command."""
+    with suppress(psutil.Error):
+        return any("sys.stdin.readline()" in part for part in process.cmdline())
     return False
 
 

@@ -151,7 +151,8 @@ def pytest_pids(root: int) -> list[int]:
             command = (stat.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(fields[1]) == root and b"execnet" in command:
+        # What execnet starts workers with.
+        if int(fields[1]) == root and b"sys.stdin.readline()" in command:
             found.append(int(stat.parent.name))
     return found
 

@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     try:
         options.output.mkdir(parents=True, exist_ok=True)
         for name, text in files_of(document).items():
-            write_text_atomically(options.output / name, text)
+            write_text_atomically(options.output / name, text, follows_links=False)
     except OSError as exc:
         msg = f"{options.output}: cannot be written: {exc}"
         raise LectureCheckError(msg) from exc
@@ -116,7 +116,7 @@ def _write_timeouts(target: Path, measured: Measured, root: Path) -> list[str]:
 
     patch, notes = timeout_patch(measured, root.resolve())
     try:
-        write_text_atomically(target, patch)
+        write_text_atomically(target, patch, follows_links=False)
     except OSError as exc:
         msg = f"{target}: cannot be written: {exc}"
         raise LectureCheckError(msg) from exc

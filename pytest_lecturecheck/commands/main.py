@@ -96,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)
+    _refuse_null_characters(parser, sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
@@ -110,6 +111,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = "".join(f"{line}\n" for line in lines)
     _write(text if _is_for_programs(options) else _guarded(text))
     return status
+
+
+def _refuse_null_characters(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """End with a usage error for what no name or path can hold; the functions of Python raise ``ValueError`` for it."""
+    for argument in arguments:
+        if "\0" in argument:
+            parser.error(
+                f"the argument {argument!r} holds a NUL character; expected a name, a path or a number without"
+            )
 
 
 def _is_for_programs(options: argparse.Namespace) -> bool:

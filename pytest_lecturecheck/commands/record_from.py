@@ -106,7 +106,7 @@ def _write_patch(path: Path, plans: Sequence[PlannedRecording]) -> str:
 
     text = "".join(budget_patch(plan.path, plan.after) for plan in plans)
     try:
-        write_text_atomically(path, text)
+        write_text_atomically(path, text, follows_links=False)
     except OSError as exc:
         msg = f"{path}: cannot be written: {exc.strerror or exc}"
         raise LectureCheckError(msg) from exc

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     session = session_of(options, options.run)
     text = _render(session, form)
     try:
-        write_text_atomically(output, text)
+        write_text_atomically(output, text, follows_links=False)
     except OSError as exc:
         msg = f"{output}: cannot be written: {exc.strerror or exc}"
         raise LectureCheckError(msg) from exc

@@ -33,6 +33,9 @@ def read_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         msg = f"{value!r} is not text"
         raise SettingsError(msg)
+    if "\0" in value:
+        msg = f"{value!r} holds a NUL character, which no name or path can"
+        raise SettingsError(msg)
     return value.strip()
 
 

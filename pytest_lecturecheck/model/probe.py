@@ -32,12 +32,14 @@ class Snapshot:
         peak_footprint_bytes: highest footprint so far in this run.
         age_seconds: age of the reading.
         process_count: processes in the tree.
+        other_pids: those of them that were found, without the kernel.
     """
 
     footprint_bytes: int
     peak_footprint_bytes: int
     age_seconds: float
     process_count: int = 1
+    other_pids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +78,11 @@ class CommitRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSegment:
-    """A segment of POSIX shared memory: the size it was made with, and the memory it really takes."""
+    """A segment of shared memory: the size it was made with, the memory it really takes, and where it is."""
 
     size_bytes: int
     taken_bytes: int
+    place: str = "/dev/shm"  # noqa: S108 - a text for reports
 
 
 class Probe(Protocol):

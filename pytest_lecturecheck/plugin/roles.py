@@ -166,14 +166,14 @@ class ControllerRole:
             raise SettingsError(fault)
 
     def check_outputs(self, settings: SessionSettings, results: Results) -> None:
-        """Refuse files that cannot be written, before anything has run for hours."""
+        """Refuse an unknown commit, and files that cannot be written, before anything has run for hours."""
+        if settings.changed is not None:
+            _check_commit(self._config.rootpath, settings.changed)
         if self._config.getoption("collectonly"):
             return
         if settings.budget_folder.exists() and not settings.budget_folder.is_dir():
             msg = f"the budget folder {settings.budget_folder} is a file; expected a folder"
             raise SettingsError(msg)
-        if settings.changed is not None:
-            _check_commit(self._config.rootpath, settings.changed)
         named = [Path(self._config.invocation_params.dir, text.split("::")[0]) for text in self._config.args]
         require_library(settings, named, self._config.rootpath)
         outputs = [("report", path) for path in settings.reports]

@@ -88,7 +88,7 @@ class ControllerEnd:
             context.results.take(take_entries(item))
         with plain_imports():
             is_whole = context.results.finish(context.machine)
-        self._saver.end(is_whole=is_whole)
+        self._saver.end(is_whole=is_whole or context.results.is_kept)
         fault = self._github.write_summary(
             context.results.entries, platform=context.results.platform, machine=context.machine
         )

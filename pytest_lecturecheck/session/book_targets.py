@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def find_targets(context: RuntimeContext, prepared: PreparedLecture, request: Bo
     for result in (first, _twin_target(context, book, lecture)):
         if isinstance(result, str):
             obstacles += [result] if result else []
-        elif obstacle := _page_obstacle(result, book):
+        elif obstacle := _page_obstacle(result, book) or _place_obstacle(context.rootdir, result, request.folder):
             obstacles.append(obstacle)
         else:
             found.append(result)
@@ -98,6 +99,19 @@ def _page_obstacle(target: CacheTarget, book: Book) -> str:
         return "" if is_installed() else NOT_INSTALLED
     origin = "its own mystnb.execution_mode" if own_mode else book.cache.mode_origin
     return f"{origin} is {mode!r}, so that the build does not look into the cache; set it to 'cache'"
+
+
+def _place_obstacle(rootdir: Path, target: CacheTarget, chosen: Path | None) -> str:
+    """Return why a folder is not written to: a book must not decide on what is outside of its project."""
+    folder = Path(os.path.realpath(target.cache.folder))
+    parents = (rootdir, *rootdir.parents)
+    project = Path(os.path.realpath(next((parent for parent in parents if (parent / ".git").exists()), rootdir)))
+    if chosen is not None or folder.is_relative_to(project):
+        return ""
+    return (
+        f"the configuration of its book puts the cache outside of the project, into {folder}; if that is meant, name "
+        "the folder with --lecture-cache DIR"
+    )
 
 
 def _target(context: RuntimeContext, book: Book, lecture: Lecture, folder: Path | None) -> CacheTarget:

@@ -45,6 +45,9 @@ class Closing:
         budget_file: the platform's budget file.
         entries: the session's entries; read when something is written or rendered, and corrected where what they say
             could not be done.
+
+    Attributes:
+        is_kept: whether the session is kept, from which everything else can be written again.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Closing:
         self._ended = dt.datetime.now(dt.UTC)
         self._name = ""
         self._written: list[str] = []
+        self.is_kept = False
         self._changes: Sequence[Change] = ()
 
     def finish(self, machine: Machine) -> bool:
@@ -118,6 +122,7 @@ class Closing:
             folder = make_own_folder(self._rootdir) / FOLDER_NAME
             text = self._document(entries, is_compact=True)
             keep_session(folder, text, now=self._ended, most=most, name=self._name)
+            self.is_kept = True
         except OSError as exc:
             self._written.append(f"{OWN_FOLDER} cannot be written ({exc.strerror or exc}): this session is not kept")
 
@@ -202,7 +207,7 @@ class Closing:
         )
         form = check_report_name(path.name)
         text = render_report(form, self._entries, facts, document=lambda: self._document(self._entries))
-        write_text_atomically(path, text)
+        write_text_atomically(path, text, follows_links=False)
         self._written.append(f"report: {self._shown(path)}")
 
     def _shown(self, path: Path) -> str:

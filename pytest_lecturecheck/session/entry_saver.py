@@ -45,7 +45,7 @@ class EntrySaver:
         self._early.update((id(entry), entry) for entry in entries)
 
     def end(self, *, is_whole: bool) -> None:
-        """Remove what was saved if the session has written everything, and leave it for recovery otherwise."""
+        """Remove what was saved if it is written or the session is kept, and leave it for recovery otherwise."""
         self._file.close(remove=is_whole)
 
 

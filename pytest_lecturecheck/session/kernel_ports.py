@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_lecturecheck.model.evidence import OomKill
 from pytest_lecturecheck.model.probe import CommitRule, DeviceProbe, Probe, SharedSegment
-from pytest_lecturecheck.probe import machine, marked_processes, oom
+from pytest_lecturecheck.probe import machine, marked_processes, oom, system_v_memory
 from pytest_lecturecheck.probe.gpu.monitor import GpuMonitor
 from pytest_lecturecheck.probe.memory import open_memory_probe
 from pytest_lecturecheck.probe.remote import RemoteProbe
@@ -111,15 +111,18 @@ class MachineLeftovers:
 
     @staticmethod
     def list_shared_memory() -> Mapping[str, SharedSegment]:
-        """Return the segments of POSIX shared memory."""
-        return marked_processes.list_shared_memory()
+        """Return the segments of shared memory, POSIX and System V."""
+        others = {name: found.segment for name, found in system_v_memory.list_system_v_memory().items()}
+        return {**marked_processes.list_shared_memory(), **others}
 
     @staticmethod
     def find_mapped(names: AbstractSet[str], pids: Iterable[int] | None) -> AbstractSet[str]:
         """Return those of the segments that one of these processes maps."""
-        return marked_processes.find_mapped(names, pids)
+        pids = None if pids is None else list(pids)
+        return marked_processes.find_mapped(names, pids) | system_v_memory.find_used(names, pids)
 
     @staticmethod
     def remove_shared_memory(name: str) -> bool:
         """Remove a segment."""
-        return marked_processes.remove_shared_memory(name)
+        is_gone = system_v_memory.remove_system_v_memory(name)
+        return marked_processes.remove_shared_memory(name) if is_gone is None else is_gone

@@ -18,6 +18,7 @@ from typing import Final
 
 from pytest_lecturecheck.kernel.launchers.ended import wait_ended
 from pytest_lecturecheck.session import reaper_process
+from pytest_lecturecheck.session.reaper_process import start_ticks
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -30,7 +31,9 @@ class Reaper:
         self._process: subprocess.Popen[bytes] | None = None
         self._runs: dict[str, str] = {}
 
-    def add(self, token: str, *, pid: int, folders: list[str], group: str | None) -> None:
+    def add(
+        self, token: str, *, pid: int, folders: list[str], group: str | None, supervisor_pid: int | None = None
+    ) -> None:
         """
         Announce a run.
 
@@ -39,8 +42,10 @@ class Reaper:
             pid: process id of its kernel.
             folders: folders to remove with it.
             group: folder of its memory group, or ``None``.
+            supervisor_pid: parent of the kernel, which ends with the session unless a lecture has stopped it.
         """
-        run = json.dumps({"pid": pid, "folders": folders, "group": group})
+        supervisor = None if supervisor_pid is None else (supervisor_pid, start_ticks(supervisor_pid))
+        run = json.dumps({"pid": pid, "folders": folders, "group": group, "supervisor": supervisor})
         self._runs[token] = f"+{token} {run}"
         if not self._start():
             self._send(self._runs[token])

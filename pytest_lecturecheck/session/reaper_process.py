@@ -16,6 +16,8 @@ _ROUND_SECONDS = 0.02
 _SWEEP_SECONDS = 0.2
 _KILL_SECONDS = 10.0
 """A killed process needs a core before it is gone, and a busy machine takes its time to give it one."""
+_START_FIELD = 22
+"""``starttime`` of ``/proc/PID/stat``, as proc(5) counts."""
 _FOLDER_PREFIXES = ("lc-", "lc-run-", "lecturecheck-")
 
 
@@ -83,11 +85,37 @@ def _pids_of(token: str, run: dict[str, object]) -> set[int]:
     if run.get("group"):
         with suppress(OSError, ValueError), open(f"{run['group']}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123
             pids |= {int(word) for word in file.read().split()}
+    pids |= _supervised(run.get("supervisor"))
     kernel = run.get("pid")
     if not os.path.exists("/proc/self") and isinstance(kernel, int) and _is_alive(kernel):  # noqa: PTH110
         # Without /proc only the kernel itself is known; its parent is gone, so the number is still its own.
         pids.add(kernel)
     return pids
+
+
+def _supervised(supervisor: object) -> set[int]:
+    """
+    Return a supervisor that has not ended with the session, and all that is below it; a lecture may have stopped it.
+
+    Args:
+        supervisor: its process id, and when it was started.
+    """
+    if not isinstance(supervisor, list) or start_ticks(supervisor[0]) != supervisor[1]:
+        return set()
+    from pytest_lecturecheck.kernel.launchers.fork_server import descendants  # noqa: PLC0415 - as above
+
+    # It goes last, because whatever is below it leaves its tree with it.
+    found = {pid for pid in descendants(supervisor[0]) if not _is_zombie(pid)}
+    return found or {pid for pid in supervisor[:1] if not _is_zombie(pid)}
+
+
+def start_ticks(pid: int) -> int:
+    """Return when a process was started, in clock ticks after the system's start; -1 if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return int(file.read().rpartition(b")")[2].split()[_START_FIELD - 3])
+    except (OSError, ValueError, IndexError):
+        return -1
 
 
 def _is_zombie(pid: int) -> bool:

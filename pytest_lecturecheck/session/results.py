@@ -192,6 +192,11 @@ class Results:
         """
         return self._close().finish(machine)
 
+    @property
+    def is_kept(self) -> bool:
+        """Return True if the session is kept, once it has finished."""
+        return self._close().is_kept
+
     def package_fits(self) -> bool:
         """Return False if all lectures together need more than was declared for the package."""
         compared = compare_package([(entry.run, entry.verdict) for entry in self.entries])

@@ -34,18 +34,26 @@ class LockTimeoutError(LectureCheckError):
         )
 
 
-def write_text_atomically(path: Path, text: str) -> None:
+def write_text_atomically(path: Path, text: str, *, follows_links: bool = True) -> None:
     """
     Write UTF-8 text with LF line ends; readers see the old file or the new one, never a part.
 
-    The text is written to a temporary file in the same folder, synced, and renamed to ``path``. Symbolic links and
-    permissions are kept, and no temporary file is left behind after an error. Renaming would also replace a read-only
-    file, which somebody protected on purpose, so such a file is refused.
+    The text is written to a temporary file in the same folder, synced, and renamed to ``path``. Permissions are kept,
+    and no temporary file is left behind after an error. Renaming would also replace a read-only file, which somebody
+    protected on purpose, so such a file is refused.
+
+    Args:
+        path: the file.
+        text: its new content.
+        follows_links: whether a symbolic link is kept, and its target is written. Otherwise the link is replaced, which
+            a lecture may have put there.
 
     Raises:
         OSError: the folder or the file cannot be written; ``path`` is unchanged.
     """
     target = Path(os.path.realpath(path))
+    if not follows_links:
+        target = Path(os.path.realpath(path.parent)) / path.name
     if is_read_only(target):
         raise PermissionError(errno.EACCES, READ_ONLY, str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +66,8 @@ def write_text_atomically(path: Path, text: str) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(target, temporary)
+            if not target.is_symlink():
+                shutil.copymode(target, temporary)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -21,8 +21,8 @@ def explain_unwritable(path: Path) -> str:
     Args:
         path: the file; it need not exist.
     """
-    if path.is_dir():
-        return f"{path} is a folder; expected a file"
+    if path.exists() and not path.is_file():
+        return f"{path} is {'a folder' if path.is_dir() else 'no regular file'}; expected a file"
     if is_read_only(path):
         return f"{path} cannot be written: {READ_ONLY}"
     # A new file replaces the old one by renaming, which needs a writable folder.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -111,7 +110,9 @@ def test_what_a_lecture_started_is_ended_and_reported(project, user, ending):
 
 
 def test_what_a_lecture_started_ends_with_a_killed_session(project, user):
-    project.notebook("a.ipynb", *START.values(), "open('ready', 'w').close()\nimport time; time.sleep(600)")
+    """Even if the lecture has stopped its supervisor, which would end with the session otherwise."""
+    stop = "import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP)"
+    project.notebook("a.ipynb", *START.values(), f"{stop}\nopen('ready', 'w').close()\ntime.sleep(600)")
     give_away(project, user)
     environment = session_environment(XDG_RUNTIME_DIR=str(project.runtime), HOME=str(project.folder))
     command = [*user, sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--lecture-budget", "a.ipynb"]

@@ -5,31 +5,45 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from support.plain_user import as_plain_user, give_to_plain_user, is_root
 from support.real_sessions import PLATFORM, LectureProject, session_environment, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
 @pytest.fixture
-def project(tmp_path):
-    folder = tmp_path / "project"
-    folder.mkdir()
-    made = LectureProject(folder)
-    made.notebook("a.ipynb", "x = bytearray(30 << 20)")
-    made.notebook("b.ipynb", "x = bytearray(40 << 20)")
-    made.notebook("c.ipynb", "open('running', 'w').close()\nimport time; time.sleep(600)")
-    return made
+def project():
+    # Not in pytest's own temporary folder, which is closed to other users.
+    with tempfile.TemporaryDirectory(prefix="lecturecheck-test-", ignore_cleanup_errors=True) as place:
+        Path(place).chmod(0o755)
+        folder = Path(place, "project")
+        folder.mkdir()
+        made = LectureProject(folder)
+        made.notebook("a.ipynb", "x = bytearray(30 << 20)")
+        made.notebook("b.ipynb", "x = bytearray(40 << 20)")
+        made.notebook("c.ipynb", "open('running', 'w').close()\nimport time; time.sleep(600)")
+        yield made
 
 
-def end_session(project, number, *more):
+def become_plain(project):
+    """Return the command before sessions of a plain user; where the tests run as one already, there is none."""
+    if not is_root():
+        return []
+    give_to_plain_user(project.folder, project.runtime)
+    return as_plain_user([])
+
+
+def end_session(project, number, *more, before=()):
     """Record three lectures, and end the session while the last one runs."""
     command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", f"--lecture-platform={PLATFORM}"]
     with subprocess.Popen(
-        [*command, "--lecture-record", "--lecture-runs=1", *more],
+        [*before, *command, "--lecture-record", "--lecture-runs=1", *more],
         cwd=project.folder,
-        env=session_environment(XDG_RUNTIME_DIR=str(project.runtime)),
+        env=session_environment(XDG_RUNTIME_DIR=str(project.runtime), HOME=str(project.folder)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -47,9 +61,15 @@ def saved_count(project):
     return sum(len(file.read_bytes().splitlines()) - 1 for file in files)
 
 
-def command(project, *words):
+def command(project, *words, before=()):
     done = subprocess.run(
-        [sys.executable, "-c", "from pytest_lecturecheck.commands.main import main; raise SystemExit(main())", *words],
+        [
+            *before,
+            sys.executable,
+            "-c",
+            "from pytest_lecturecheck.commands.main import main; raise SystemExit(main())",
+            *words,
+        ],
         cwd=project.folder,
         capture_output=True,
         text=True,
@@ -64,24 +84,27 @@ def budgets(project):
 
 
 def test_finished_lectures_of_a_killed_session_are_recovered(project):
-    end_session(project, signal.SIGKILL)
+    before = become_plain(project)
+    end_session(project, signal.SIGKILL, before=before)
     assert budgets(project) == ""
     (project.folder / "c.ipynb").unlink()
-    following = project.pytest("--lecture-budget", "a.ipynb")
+    following = project.pytest("--lecture-budget", "a.ipynb", before=before, HOME=str(project.folder))
     assert "a session that was cut off left 2 finished runs: lecturecheck recover keeps them" in following.text
-    (line,) = command(project, "recover")
+    (line,) = command(project, "recover", before=before)
     assert line.endswith(": 2 runs")
-    assert command(project, "recover") == [
+    assert command(project, "recover", before=before) == [
         "nothing to recover: every session came to its end, or had finished no lecture"
     ]
-    command(project, "record", line.split()[1].removesuffix(":"))
+    command(project, "record", line.split()[1].removesuffix(":"), before=before)
     assert [f'[lectures."{name}.ipynb"]' in budgets(project) for name in "ab"] == [True, True]
 
 
 @pytest.mark.parametrize("workers", [[], ["-n2", "--dist=load"]], ids=["alone", "workers"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
 def test_a_session_that_is_told_to_end_writes_what_has_finished(project, number, workers):
-    end_session(project, number, *workers)
+    # Each signal and each kind of session as root and as a plain user, at the cost of one of them.
+    before = become_plain(project) if (number == signal.SIGTERM) == bool(workers) else []
+    end_session(project, number, *workers, before=before)
     assert [f'[lectures."{name}.ipynb"]' in budgets(project) for name in "abc"] == [True, True, False]
     assert not list((project.folder / ".lecturecheck" / "unfinished").glob("*"))
 

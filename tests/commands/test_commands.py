@@ -38,6 +38,14 @@ def test_the_last_session_as_a_page(book, capsys):
     assert "lectures/new.md" in Path("report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("words", [["report", "-o", "a\0.html"], ["plan", "--root", "\0"], ["findings", "\0"]])
+def test_a_nul_character_is_a_usage_error(capsys, words):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "holds a NUL character; expected a name, a path or a number without" in capsys.readouterr().err
+
+
 def test_a_report_of_a_report_is_the_same_document(book, capsys):
     (path,) = keep(book, before())
     assert call(capsys, "report", str(path), "-o", "x.json")[0] == 0

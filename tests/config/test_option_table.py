@@ -20,6 +20,7 @@ from pytest_lecturecheck.config.option_reading import (
 )
 from pytest_lecturecheck.config.option_row import GROUPS
 from pytest_lecturecheck.config.option_table import OPTIONS
+from pytest_lecturecheck.config.option_values import read_text
 from pytest_lecturecheck.config.options import DEFAULTS, SessionSettings, resolve
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.finding import FindingKind
@@ -179,3 +180,9 @@ def test_kinds_of_findings_are_read_with_hyphens_or_spaces():
     assert read_value(option, ["missing-program", "Shell", "missing program"], "x") == kinds
     with pytest.raises(SettingsError, match=r"^x: 'instal' is not a kind of finding; did you mean install\?"):
         read_value(option, ["instal"], "x")
+
+
+def test_a_name_with_a_nul_character_is_refused():
+    """A settings file can hold one, and no path can."""
+    with pytest.raises(SettingsError, match=r"^'a\\x00b' holds a NUL character, which no name or path can$"):
+        read_text("a\0b")

@@ -55,9 +55,10 @@ def test_book_settings_run_all_lectures(pytester, book):
     assert left_out(book()[1]) == set()
 
 
-def test_an_unknown_commit_is_a_usage_error(pytester):
+@pytest.mark.parametrize("more", [(), ("--collect-only",)], ids=["run", "collect"])
+def test_an_unknown_commit_is_a_usage_error(pytester, more):
     make_repository(pytester.path, FILES)
-    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-changed", "nowhere")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-changed", "nowhere", *more)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*lecturecheck: --lecture-changed: 'nowhere' names no commit of this repository;*"])
 

@@ -105,3 +105,5 @@ def test_a_budget_file_that_turned_invalid_loses_no_recording(pytester, lecture)
         ]
     )
     assert " recorded " not in result.stdout.str()
+    # The session is kept: there is nothing to recover, and no later session says so.
+    assert not list(Path(".lecturecheck/unfinished").iterdir())

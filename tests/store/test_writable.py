@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from support.odd_files import needs_odd_files, put_odd_file
 
 from pytest_lecturecheck.store.atomic import READ_ONLY, write_text_atomically
 from pytest_lecturecheck.store.writable import explain_unwritable
@@ -18,6 +19,27 @@ def test_what_can_be_written_is_not_made(tmp_path):
 
 def test_a_folder_in_the_place_of_the_file(tmp_path):
     assert explain_unwritable(tmp_path) == f"{tmp_path} is a folder; expected a file"
+
+
+@needs_odd_files
+def test_a_pipe_in_the_place_of_the_file(tmp_path):
+    path = put_odd_file(tmp_path / "h.jsonl", "pipe")
+    assert explain_unwritable(path) == f"{path} is no regular file; expected a file"
+
+
+@needs_odd_files
+def test_a_link_in_the_place_of_a_report_is_replaced(tmp_path):
+    """A lecture may have put it there, and what it leads to is no report."""
+    other, link = tmp_path / "other", tmp_path / "report.html"
+    other.write_text("kept", encoding="utf-8")
+    for target in (other, tmp_path / "nothing"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        write_text_atomically(link, "new", follows_links=False)
+        assert not link.is_symlink()
+        assert link.read_text(encoding="utf-8") == "new"
+    assert other.read_text(encoding="utf-8") == "kept"
+    assert sorted(tmp_path.iterdir()) == [other, link]
 
 
 def test_a_file_in_the_place_of_a_folder(tmp_path):

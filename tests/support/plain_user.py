@@ -42,15 +42,20 @@ exec "$@"
 """
 
 
+def is_root() -> bool:
+    """Return True if the tests run as root, and have to make a plain user."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
 def as_plain_user(command: Sequence[str]) -> list[str]:
     """
     Return the command that runs ``command`` as another user than root, without any capability.
 
     The interpreter may be below a folder that only root can enter. The user then has a view of the file system, in a
     mount namespace, in which the way to it is open. Where root may not make one, the user keeps the capability to read
-    files.
+    files. Programs that set their user (sudo) work as for any user.
     """
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+    if not is_root():
         pytest.skip("these tests run as a plain user already")
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -65,7 +70,6 @@ def as_plain_user(command: Sequence[str]) -> list[str]:
         "--clear-groups",
         f"--inh-caps={capabilities}",
         f"--ambient-caps={capabilities}",
-        f"--bounding-set={capabilities}",
         *command,
     ]
 

@@ -415,13 +415,17 @@ def _send(control: socket.socket, message: dict[str, Any]) -> None:
 
 
 def end_tree() -> NoReturn:
-    """Kill everything below this process, looking again until nothing is left, and exit."""
+    """Kill everything below this process that may be killed, looking again until nothing of it is left, and exit."""
     deadline = time.monotonic() + _END_SECONDS
-    while time.monotonic() < deadline:
+    has_killed = True
+    # What has become another user's (sudo) lives on, and there is no point in waiting for it.
+    while has_killed and time.monotonic() < deadline:
+        has_killed = False
         # The newest first: in a chain of processes that fork on, the last one must not get ahead.
         for pid in sorted(descendants(os.getpid()), reverse=True):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+                has_killed = True
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

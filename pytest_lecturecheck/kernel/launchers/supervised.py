@@ -32,10 +32,20 @@ _MOST_SERVERS: Final = 3
 _ANSWER_SECONDS: Final = 30.0
 """A server answers within milliseconds, and within a second while it imports ipykernel; a stopped one never does."""
 _CLOSE_SECONDS: Final = 5.0
+_EXIT_CODE_FIELD: Final = 52
+"""``exit_code`` of ``/proc/PID/stat``, as proc(5) counts; 0 for a process that may not be looked at."""
 _UNKNOWN_END: Final = -9
 """The kernel of a supervisor that was killed: it is sent SIGKILL by the system (``PR_SET_PDEATHSIG``)."""
 
 IS_SUPPORTED: Final = sys.platform == "linux" and hasattr(os, "pidfd_open")
+
+
+def _zombie_status(pid: int) -> int:
+    """Return the exit status of a process that nobody has waited for, or 0 if it is not known (``stat``, proc(5))."""
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        fields = file.read().rpartition(b")")[2].split()
+        return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE_FIELD - 3])) if fields[0] == b"Z" else 0
+    return 0
 
 
 class ServerLostError(Exception):
@@ -56,11 +66,12 @@ class SupervisedProcess:
         has_joined: whether the kernel has joined the memory group that it was given.
         is_forked: whether the kernel was forked, and not executed.
         lost_supervisor: whether the supervisor ended before it could report the kernel's end.
-        find_strays: returns the processes that killed supervisors have left, which the server has adopted.
+        find_strays: returns the processes that killed supervisors have left, which the server has adopted; ``None`` if
+            the server has ended as well, so that nobody has adopted them.
     """
 
     def __init__(
-        self, control: socket.socket, *, pid: int, supervisor_pid: int, find_strays: Callable[[], set[int]] = set
+        self, control: socket.socket, *, pid: int, supervisor_pid: int, find_strays: Callable[[], set[int] | None] = set
     ) -> None:
         """Take over the control socket; closing it ends the tree."""
         self.pid = pid
@@ -73,14 +84,20 @@ class SupervisedProcess:
         self.lost_supervisor = False
         self.has_joined = self.is_forked = False
         self._control = control
+        self._status_seen = 0
         self._pidfd: int | None = None
         # The kernel may have ended already; its number then says nothing any more.
         with suppress(OSError):
             self._pidfd = os.pidfd_open(pid)
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable with the kernel's end."""
+        """Return the descriptor that becomes readable when the supervisor reports the kernel's end."""
         return self._control.fileno()
+
+    @property
+    def kernel_descriptor(self) -> int | None:
+        """Return the descriptor that becomes readable with the kernel's end, whatever its supervisor does."""
+        return self._pidfd
 
     def poll(self) -> int | None:
         """Return the exit status, or ``None`` while the kernel runs."""
@@ -95,14 +112,15 @@ class SupervisedProcess:
         return self.returncode
 
     def _take(self, data: bytes) -> None:
-        if not data:
-            self.returncode, self.lost_supervisor = _UNKNOWN_END, True
-            return
-        message = json.loads(data)
-        self.returncode = int(message["exit"])
-        self.cpu_seconds = float(message["cpu_seconds"])
-        self.peak_rss_bytes = int(message["peak_rss_bytes"])
-        self.is_tree_empty = not message["has_left"]
+        try:
+            message = json.loads(data)
+            returncode = int(message["exit"])
+            self.cpu_seconds, self.peak_rss_bytes = float(message["cpu_seconds"]), int(message["peak_rss_bytes"])
+            self.is_tree_empty = not message["has_left"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            # The end of the socket, or what a lecture has written to it.
+            returncode, self.lost_supervisor = self._status_seen or _UNKNOWN_END, True
+        self.returncode = returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """
@@ -137,6 +155,13 @@ class SupervisedProcess:
         """Let the supervisor go on if somebody, such as the lecture, has stopped it; the caller knows that it lives."""
         with suppress(OSError):
             os.kill(self.supervisor_pid, signal.SIGCONT)
+
+    def give_up_supervisor(self) -> None:
+        """Kill a supervisor that does not report its kernel's end: somebody traces it. Its server adopts the rest."""
+        if self.poll() is None:
+            self._status_seen = _zombie_status(self.pid)
+            with suppress(OSError):
+                os.kill(self.supervisor_pid, signal.SIGKILL)
 
     async def end_tree(self, seconds: float) -> None:
         """Have the supervisor kill whatever is left below it, and wait for at most ``seconds`` until it has."""
@@ -280,7 +305,7 @@ class KernelServers:
                 ours,
                 pid=message["kernel"],
                 supervisor_pid=message["supervisor"],
-                find_strays=lambda: self._strays(server.process.pid),
+                find_strays=lambda: self._strays(server),
             )
             process.has_joined, process.is_forked = message["has_joined"], is_forked
         except BaseException:
@@ -299,8 +324,10 @@ class KernelServers:
             server.process.kill()
             return b""
 
-    def _strays(self, server_pid: int) -> set[int]:
-        orphans = set(fork_server.children(server_pid)) - self._supervisors
+    def _strays(self, server: _Server) -> set[int] | None:
+        if server.process.poll() is not None:
+            return None
+        orphans = set(fork_server.children(server.process.pid)) - self._supervisors
         return orphans.union(*(fork_server.descendants(pid) for pid in orphans))
 
     def _send(self, key: _Key, data: bytes, descriptors: Sequence[int]) -> _Server:

@@ -95,6 +95,13 @@ class Kernel:
             return psutil.Process(pid).create_time() < self._created
         return False
 
+    def has_descended(self, pid: int) -> bool:
+        """Return True if a process that was seen below the kernel is still that one, and alive."""
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            return process.create_time() >= self._created and process.status() != psutil.STATUS_ZOMBIE
+        return False
+
     @property
     def process_start(self) -> str:
         """Return how the kernel's process was started here ("fork", "spawn"); empty for one on another machine."""

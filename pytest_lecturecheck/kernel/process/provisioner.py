@@ -24,6 +24,8 @@ from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 
 # A separate name makes the type checker look at both branches on every system.
 _IS_WINDOWS: Final[bool] = os.name == "nt"
+_REPORT_SECONDS: Final = 5.0
+"""Time for the report of a supervisor, which takes a millisecond, on a busy machine."""
 
 
 class LectureProvisioner(LocalProvisioner):
@@ -109,7 +111,15 @@ class LectureProvisioner(LocalProvisioner):
     def strays(self) -> set[int]:
         """Return the processes that a killed supervisor has left; empty while there is one."""
         process = self.popen
-        return process.find_strays() if isinstance(process, SupervisedProcess) and process.lost_supervisor else set()
+        if not isinstance(process, SupervisedProcess) or not process.lost_supervisor:
+            return set()
+        return process.find_strays() or set()
+
+    @property
+    def has_lost_server(self) -> bool:
+        """Return True if supervisor and server were killed, so that nobody has adopted what the lecture had started."""
+        process = self.popen
+        return isinstance(process, SupervisedProcess) and process.lost_supervisor and process.find_strays() is None
 
     @property
     def is_in_group(self) -> bool:
@@ -201,6 +211,7 @@ class LectureProvisioner(LocalProvisioner):
         """Have the supervisor, if there is one, kill whatever is left below it, and let go of it."""
         if isinstance(self.popen, SupervisedProcess):
             self._stop_watching_supervisor()
+            self._stop_watching_kernel()
             await self.popen.end_tree(seconds)
             self._note_exit()
 
@@ -215,6 +226,8 @@ class LectureProvisioner(LocalProvisioner):
         if isinstance(popen, SupervisedProcess):
             # The supervisor has the exit status, and reports it once it has reaped the kernel.
             loop.add_reader(popen.fileno(), self._note_exit)
+            if popen.kernel_descriptor is not None:
+                loop.add_reader(popen.kernel_descriptor, self._note_kernel_end)
             return
         if hasattr(os, "pidfd_open"):
             try:
@@ -233,10 +246,22 @@ class LectureProvisioner(LocalProvisioner):
 
         threading.Thread(target=wait, daemon=True).start()
 
+    def _note_kernel_end(self) -> None:
+        """Expect the report of the supervisor, which a lecture may have stopped, or may trace."""
+        self._stop_watching_kernel()
+        if isinstance(self.popen, SupervisedProcess) and self.popen.poll() is None:
+            self.popen.wake_supervisor()
+            asyncio.get_running_loop().call_later(_REPORT_SECONDS, self.popen.give_up_supervisor)
+
+    def _stop_watching_kernel(self) -> None:
+        if isinstance(self.popen, SupervisedProcess) and self.popen.kernel_descriptor is not None:
+            asyncio.get_running_loop().remove_reader(self.popen.kernel_descriptor)
+
     def _note_exit(self) -> None:
         if self.popen is not None and self.popen.poll() is None:
             return
         self._stop_watching_supervisor()
+        self._stop_watching_kernel()
         if self._pidfd is not None:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)

@@ -7,8 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import psutil
@@ -37,11 +38,20 @@ _MOST_NAMED: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A process of the lecture that was still running after its kernel had ended."""
+    """
+    A process of the lecture that was still running after its kernel had ended.
+
+    Attributes:
+        pid: its number.
+        name: of its program.
+        rss_bytes: resident memory.
+        other_user: the user that it has become (sudo), so that this session may not end it; ``None`` if it was killed.
+    """
 
     pid: int
     name: str
     rss_bytes: int
+    other_user: str | None = None
 
 
 async def kill_tree(
@@ -60,7 +70,7 @@ async def kill_tree(
         grace_seconds: time for helper processes to end after a kernel that has ended.
 
     Returns:
-        The processes other than the kernel that had to be killed.
+        The processes other than the kernel that had to be killed, or would have to be.
     """
     if kernel.is_tree_empty:
         await kernel.provisioner.end_tree(_KILL_SECONDS)
@@ -69,6 +79,7 @@ async def kill_tree(
     kernel_pid = kernel.pid
     kernel.ask_for_end()
     killed: set[int] = set()
+    refused: set[int] = set()
     find_marked = find_run_processes(kernel, find_marked)
     await _let_helpers_end(kernel, find_marked, grace_seconds)
     if not kernel.provisioner.ended.done():
@@ -78,8 +89,8 @@ async def kill_tree(
     round_count, deadline = 0, clock() + _KILL_SECONDS
     # Rounds count as well as time: this process may itself have been suspended for the whole time.
     while round_count < _KILL_ROUNDS or clock() < deadline:
-        marked = set(find_marked(kernel.token))
-        found = _living(kernel, marked, killed)
+        marked = set(find_marked(kernel.token)) - refused
+        found = [process for process in _living(kernel, marked, killed) if process.pid not in refused]
         # In a chain of forks a process that was marked a moment ago may be gone while its child continues.
         if not found and not marked:
             break
@@ -91,9 +102,14 @@ async def kill_tree(
                     _describe(process) if is_named else Leftover(pid=process.pid, name="?", rss_bytes=0)
                 )
             killed.add(process.pid)
-            with suppress(psutil.Error):
+            try:
                 process.kill()
-        _sweep(kernel, find_marked)
+            except psutil.AccessDenied:
+                refused.add(process.pid)
+                leftovers[process.pid] = replace(_describe(process), other_user=_user(process))
+            except psutil.Error:
+                pass
+        _sweep(kernel, find_marked, refused)
         await asyncio.sleep(_ROUND_SECONDS)
     # Last, because the supervisor sees what a chain of forks has made since this process looked.
     await kernel.provisioner.end_tree(_KILL_SECONDS)
@@ -171,7 +187,7 @@ def _descendants(pids: Iterable[int]) -> set[int]:
     return found
 
 
-def _sweep(kernel: Kernel, find_marked: FindMarked) -> None:
+def _sweep(kernel: Kernel, find_marked: FindMarked, refused: AbstractSet[int]) -> None:
     """
     Kill all processes of the run as fast as possible, the newest first, until none is left or the time is over.
 
@@ -182,7 +198,7 @@ def _sweep(kernel: Kernel, find_marked: FindMarked) -> None:
         return
     number = getattr(signal, "SIGKILL", signal.SIGTERM)
     deadline = time.monotonic() + _SWEEP_SECONDS
-    while pids := _run_pids(kernel, find_marked):
+    while pids := _run_pids(kernel, find_marked) - refused:
         for pid in sorted(pids, reverse=True):
             with suppress(OSError):
                 os.kill(pid, number)
@@ -201,6 +217,13 @@ def _describe(process: psutil.Process) -> Leftover:
     with suppress(psutil.Error):
         name, rss_bytes = process.name(), process.memory_info().rss
     return Leftover(pid=process.pid, name=name, rss_bytes=rss_bytes)
+
+
+def _user(process: psutil.Process) -> str:
+    """Return whose process it is; names of users are in no record."""
+    with suppress(psutil.Error):
+        return "root" if process.uids().real == 0 else "another user"
+    return "another user"
 
 
 def kill_kernel(kernel: Kernel) -> None:

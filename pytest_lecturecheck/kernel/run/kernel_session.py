@@ -288,10 +288,18 @@ class KernelSession:
         if self._watchdog is not None:
             self._watchdog.cancel()
         grace_seconds = GRACE_SECONDS if self.has_agent else _HELPER_SECONDS
-        leftovers = await kill_tree(self.kernel, find_marked, grace_seconds=grace_seconds)
+        leftovers = await kill_tree(self.kernel, self._with_known(find_marked), grace_seconds=grace_seconds)
         self.client.disconnect()
         self.kernel.remove_files()
         return leftovers
+
+    def _with_known(self, find_marked: FindMarked) -> FindMarked:
+        """Add processes that were seen below a supervisor that was killed: its server may have been killed as well."""
+        snapshot = self.probe.snapshot()
+        known = snapshot.other_pids if snapshot is not None else ()
+        if not known or not self.kernel.provisioner.has_lost_supervisor:
+            return find_marked
+        return lambda token: {*find_marked(token), *filter(self.kernel.has_descended, known)}
 
 
 def _agent_code(folder: str) -> str:

@@ -143,7 +143,9 @@ class KernelStarter:
             return
         folders = [kernel.folder] + ([str(self.folder)] if self._plan.settings.run_in_temp else [])
         group = str(kernel.group.folder) if kernel.group is not None else None
-        self._ports.reaper.add(kernel.token, pid=kernel.pid, folders=folders, group=group)
+        self._ports.reaper.add(
+            kernel.token, pid=kernel.pid, folders=folders, group=group, supervisor_pid=kernel.supervisor_pid
+        )
 
     def _plan_cap(self, token: str, launch: Launch) -> Cap | None:
         """Determine the memory limit of the run, and make its memory group if that is permitted."""

@@ -14,6 +14,10 @@ from pytest_lecturecheck.units import format_size
 
 _NAME_CHARS: Final = 120
 _NAMES: Final = 10
+_UNWATCHED: Final = (
+    "somebody killed the kernel's supervisor and the server of kernels; processes that the lecture had started just "
+    "before may still run"
+)
 _BYPRODUCTS: Final = frozenset({"__pycache__", ".ipynb_checkpoints", ".pytest_cache"})
 
 
@@ -86,16 +90,15 @@ class LeftoverWatch:
         """
         yield from self._findings
         killed = tuple(process for process in killed if process.pid not in self._kernel_pids)
+        # First those that nobody has ended.
+        killed = tuple(sorted(killed, key=lambda process: process.other_user is None))
         for process in killed[:_NAMES]:
-            message = (
-                f"left a process running: pid {process.pid}, {process.name[:_NAME_CHARS]!r}, "
-                f"{format_size(process.rss_bytes)}; it was killed"
-            )
-            cell = self._process_cells.get(process.pid)
-            yield Finding(kind=FindingKind.PROCESS, message=message, cell_number=cell)
+            yield self._process_finding(process)
         if len(killed) > _NAMES:
             message = f"left {len(killed) - _NAMES} more processes running; they were killed"
             yield Finding(kind=FindingKind.PROCESS, message=message)
+        if self._attached.kernel.provisioner.has_lost_server:
+            yield Finding(kind=FindingKind.PROCESS, message=_UNWATCHED, fails_when_strict=True)
         yield from self._shared_memory.report()
         if self._had_lecture and not self._lecture.is_file():
             message = "the lecture's own file was removed while it ran (by it, or by what ran beside it)"
@@ -108,6 +111,21 @@ class LeftoverWatch:
                 f"appeared in the folder while the lecture ran (from it, or from what ran beside it): {shown}{more}"
             )
             yield Finding(kind=FindingKind.FILES, message=message)
+
+    def _process_finding(self, process: Leftover) -> Finding:
+        end = "it was killed"
+        if process.other_user is not None:
+            end = f"it runs as {process.other_user[:_NAME_CHARS]} and still runs: this session may not end it"
+        message = (
+            f"left a process running: pid {process.pid}, {process.name[:_NAME_CHARS]!r}, "
+            f"{format_size(process.rss_bytes)}; {end}"
+        )
+        return Finding(
+            kind=FindingKind.PROCESS,
+            message=message,
+            cell_number=self._process_cells.get(process.pid),
+            fails_when_strict=process.other_user is not None,
+        )
 
 
 def _names_in(folder: Path | None) -> set[str]:

@@ -61,8 +61,10 @@ class Reaper(Protocol):
     A protocol although there is one implementation: that one belongs to the session, which may not be imported here.
     """
 
-    def add(self, token: str, *, pid: int, folders: list[str], group: str | None) -> None:
-        """Register a run: its token, its kernel, folders to remove with it, and the folder of its memory group."""
+    def add(
+        self, token: str, *, pid: int, folders: list[str], group: str | None, supervisor_pid: int | None = None
+    ) -> None:
+        """Register a run: token, kernel and supervisor, folders to remove with it, folder of its memory group."""
 
     def remove(self, token: str) -> None:
         """Unregister a run of which nothing is left."""

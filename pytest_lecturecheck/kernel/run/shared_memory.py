@@ -20,7 +20,7 @@ class LeftoverSources(Protocol):
         """Return the processes that carry a run's token in their environment."""
 
     def list_shared_memory(self) -> Mapping[str, SharedSegment]:
-        """Return the segments of POSIX shared memory by name."""
+        """Return the segments of shared memory by name."""
 
     def find_mapped(self, names: AbstractSet[str], pids: Iterable[int] | None) -> AbstractSet[str]:
         """Return those of the named segments that one of these processes maps; ``None`` for any process."""
@@ -33,8 +33,9 @@ class SharedMemoryWatch:
     """
     Notes which segments a lecture creates, and which of them still exist at its end.
 
-    A segment has no owner. It belongs to the lecture if a process of the run maps it, or has it open, at the end of the
-    cell in which it appeared. Any other segment may belong to another program, and is no finding.
+    A segment has no owner. It belongs to the lecture if a process of the run maps it or has it open at the end of the
+    cell in which it appeared, or (System V) has made it. Any other segment may belong to another program: it is no
+    finding.
 
     Args:
         sources: lists segments and mappings.
@@ -66,9 +67,9 @@ class SharedMemoryWatch:
         # A segment that is still mapped belongs to another program.
         for name in sorted(candidates - self._sources.find_mapped(candidates, None)):
             segment = there[name]
-            size = f"{format_size(segment.size_bytes)} in /dev/shm"
+            size = f"{format_size(segment.size_bytes)} in {segment.place}"
             taken = f"{name[:_NAME_CHARS]!r}, {format_size(segment.taken_bytes)} of it written"
             gone = self._sources.remove_shared_memory(name)
-            end = "it was removed" if gone else "it stays allocated until it is unlinked"
+            end = "it was removed" if gone else "it stays allocated until it is removed"
             message = f"left {size} ({taken}); {end}"
             yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=self._cells[name])

@@ -118,6 +118,7 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
         self._status: Status | None = None
         self._status_at = self._start.at
         self._members_bytes, self._process_count = 0, 1
+        self._other_pids: tuple[int, ...] = ()
         self._tree_bytes: tuple[int, int] | None = None
         self._usage: Usage | None = None
         self._usage_at = float("-inf")
@@ -143,6 +144,7 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
                 peak_footprint_bytes=max(self._lecture.floor_bytes, self._window.floor_bytes),
                 age_seconds=self._clock() - self._status_at,
                 process_count=self._process_count,
+                other_pids=self._other_pids,
             )
 
     def _read_footprint(self) -> None:
@@ -229,10 +231,12 @@ class LinuxProbe(CellWindows[LinuxWindow, LinuxLecture]):
             self._window.had_children = True
             members = self._tree.read_members()
             self._members_bytes, self._process_count = members.bound_bytes, 1 + members.process_count
+            self._other_pids = self._tree.members
             self._window.child_bytes = max(self._window.child_bytes, members.largest_bytes)
             self._note_group()
         elif self._process_count > 1:
             self._members_bytes, self._process_count, self._tree_bytes = 0, 1, None
+            self._other_pids = ()
             self._group_bytes = None
         elif complete or self._sample_count % _GROUP_EVERY == 0:
             # Pages that no process maps (files in /dev/shm, memfd) are in no process's counters, but in the group's.

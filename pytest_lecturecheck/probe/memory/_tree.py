@@ -124,6 +124,9 @@ class ProcessTree:
         if self._is_still_alone(thread_count, all_threads=all_threads):
             return False
         starts = self._children_of_root(thread_count, all_threads=all_threads) | self._strays | self._adopted()
+        if self._is_supervisor_lost:
+            # Nobody may have adopted what was found before it was killed.
+            starts |= self._members.keys()
         if not is_due and starts == self._starts:
             return bool(self._members)
         self._starts, self._walked_at = starts, now

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -18,7 +19,13 @@ import pytest
 
 from pytest_lecturecheck.kernel.launchers import fork_server, supervised
 from pytest_lecturecheck.kernel.launchers.fork_server import descendants
-from pytest_lecturecheck.kernel.launchers.supervised import IS_SUPPORTED, KernelServers, ServerLostError, is_forkable
+from pytest_lecturecheck.kernel.launchers.supervised import (
+    IS_SUPPORTED,
+    KernelServers,
+    ServerLostError,
+    SupervisedProcess,
+    is_forkable,
+)
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="subreapers and pidfds are Linux's")
 
@@ -214,6 +221,18 @@ def test_what_a_killed_supervisor_leaves_is_found(servers, tmp_path):
     for pid in orphans:
         os.kill(pid, signal.SIGKILL)
     end(process)
+
+
+@pytest.mark.parametrize("data", [b"nonsense", b"[1]", b"{}", b'{"exit": null}', b'{"exit": 0, "cpu_seconds": "x"}'])
+def test_nonsense_from_a_supervisor_counts_as_its_loss(data):
+    """A process of the same user can take a descriptor of the socket (pidfd_getfd(2))."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = SupervisedProcess(ours, pid=os.getpid(), supervisor_pid=os.getpid())
+    with theirs:
+        theirs.send(data)
+        assert process.poll() == -9
+        assert process.lost_supervisor
+    process.close()
 
 
 def test_a_stopped_supervisor_is_ended_with_its_tree(servers, tmp_path):

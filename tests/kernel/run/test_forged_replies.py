@@ -1,23 +1,8 @@
 """Replies that a lecture sends in the kernel's name."""
 
+from support.forged_replies import UNTRUSTED, forge
+
 from pytest_lecturecheck.model.run import Outcome
-
-FORGE = """
-kernel = get_ipython().kernel
-parent, ident = kernel.get_parent(), kernel._shell_parent_ident.get()
-content = {'status': STATUS, 'ename': 'Other', 'evalue': '', 'traceback': []}
-socket = kernel.shell_channel_thread.manager.get_subshell_to_shell_channel_socket(None)
-kernel.session.send(socket, 'execute_reply', content, parent, ident=ident)
-if ENDS:
-    kernel.session.send(kernel.iopub_socket, 'status', {'execution_state': 'idle'}, parent=parent)
-    import time
-    time.sleep(0.5)
-"""
-UNTRUSTED = "; what is reported of the cell and of the next ones cannot be trusted"
-
-
-def forge(status, *, ends):
-    return f"STATUS, ENDS = {status!r}, {ends}\n{FORGE}"
 
 
 def findings(run):

@@ -46,6 +46,20 @@ def test_a_segment_of_the_lecture_is_removed_and_reported():
     assert machine.segments == {}
 
 
+def test_a_finding_names_the_kind_of_shared_memory():
+    machine = FakeMachine()
+    machine.list_shared_memory = lambda: {
+        name: SharedSegment(size_bytes=5 * MIB, taken_bytes=MIB, place="System V shared memory")
+        for name in machine.segments
+    }
+    found = watch(machine)
+    machine.segments["shmid 7"] = KERNEL
+    found.look(2)
+    end(machine)
+    (finding,) = found.report()
+    assert finding.message == "left 5 MiB in System V shared memory ('shmid 7', 1 MiB of it written); it was removed"
+
+
 def test_segments_of_strangers_are_no_findings():
     """Other programs create segments while a lecture runs, and may not map them at that moment."""
     machine = FakeMachine(before=None)

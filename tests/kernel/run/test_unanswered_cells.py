@@ -8,6 +8,7 @@ import pytest
 
 from pytest_lecturecheck.diagnosis import diagnose
 from pytest_lecturecheck.kernel.launchers.supervised import IS_SUPPORTED
+from pytest_lecturecheck.kernel.process import provisioner
 from pytest_lecturecheck.model.run import Outcome
 
 
@@ -70,6 +71,28 @@ def test_a_killed_supervisor_is_named(bench):
     run = bench.run("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)")
     assert run.outcome is Outcome.DIED
     assert run.evidence.exit.lost_supervisor
+
+
+TRACE_SUPERVISOR = """
+import os, subprocess, sys, time
+tracer = (
+    "import ctypes, time; libc = ctypes.CDLL(None); assert libc.ptrace(16, SUPERVISOR, 0, 0) == 0; "
+    "open('traced', 'w').close(); time.sleep(600)"
+).replace("SUPERVISOR", str(os.getppid()))
+start = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]], env={}, start_new_session=True)"
+subprocess.run([sys.executable, "-c", start, tracer], check=True)
+while not os.path.exists("traced"):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.skipif(not IS_SUPPORTED, reason="supervisors of kernels are Linux's")
+def test_the_end_below_a_traced_supervisor_is_noticed(bench, monkeypatch):
+    """A tracer keeps the supervisor from reporting anything (PTRACE_ATTACH); it is an orphan without a mark here."""
+    monkeypatch.setattr(provisioner, "_REPORT_SECONDS", 0.5)
+    run = bench.run(TRACE_SUPERVISOR, "os._exit(3)")
+    assert diagnose(run.evidence).headline == "kernel ended with exit code 3 in code cell 2"
+    assert any(finding.message.startswith("left a process running: pid ") for finding in run.findings)
 
 
 @pytest.mark.skipif(not IS_SUPPORTED, reason="supervisors of kernels are Linux's")

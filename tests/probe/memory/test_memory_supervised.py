@@ -118,6 +118,22 @@ def test_orphans_are_found_without_lists_of_children(supervised, open_probe):
     assert probe.snapshot().process_count == 2
 
 
+def test_what_was_found_before_the_supervisor_was_killed_is_kept(supervised, open_probe):
+    """The server of kernels, which would adopt it, can have been killed as well."""
+    probe = open_probe(supervisor_pid=SUPERVISOR)
+    probe.begin_cell()
+    adopt(supervised, rss=200)
+    probe.sample(0.025)
+    supervised.end(SUPERVISOR)
+    supervised.process(ORPHAN, parent=1)
+    probe.sample(0.025)
+    probe.sample(0.025)
+    assert probe.snapshot().other_pids == (ORPHAN,)
+    supervised.end(ORPHAN)
+    probe.sample(0.025)
+    assert probe.snapshot().other_pids == ()
+
+
 def test_a_lost_supervisor_leaves_the_search_by_token(supervised, open_probe):
     probe = open_probe(supervisor_pid=SUPERVISOR, run_token="t")
     probe.begin_cell()
