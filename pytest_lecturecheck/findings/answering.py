@@ -123,7 +123,8 @@ def _machine_lines(sessions: Sequence[KeptSession]) -> list[str]:
                 f"{name} {software.packages[name]}" for name in wanted if software and name in software.packages
             ]
             python = [software.interpreter] if software and software.interpreter else []
-            lines[f"{session.platform}: {run.machine.text}; {', '.join([*python, *versions])}"] = None
+            cards = [card.text for card in run.machine.cards] + [link.text for link in run.machine.card_links]
+            lines[f"{session.platform}: {run.machine.text}; {', '.join([*cards, *python, *versions])}"] = None
     return _longest(list(lines))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_lecturecheck.errors import SettingsError
+from pytest_lecturecheck.model.card import Card, CardLink
 from pytest_lecturecheck.units import format_size
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
@@ -72,6 +73,8 @@ class Machine:
         accelerators: model names of the GPUs.
         driver: driver version of the accelerators, or ``None``.
         cuda: version of CUDA that the driver offers ("12.4"), or ``None``.
+        cards: what each GPU can do.
+        card_links: how the GPUs reach each other, one for each pair.
     """
 
     system: str
@@ -86,6 +89,8 @@ class Machine:
     accelerators: tuple[str, ...] = ()
     driver: str | None = None
     cuda: str | None = None
+    cards: tuple[Card, ...] = ()
+    card_links: tuple[CardLink, ...] = ()
 
     @property
     def usable_memory_bytes(self) -> int:

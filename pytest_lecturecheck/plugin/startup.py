@@ -23,7 +23,7 @@ from pytest_lecturecheck.plugin.roles import Role, choose_role
 from pytest_lecturecheck.plugin.session_state import LectureCheckSession
 from pytest_lecturecheck.plugin.timeout_bridge import TimeoutBridge
 from pytest_lecturecheck.plugin.xdist import kernel_count, worker_identity
-from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
+from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, detect_accelerators
 from pytest_lecturecheck.probe.machine import detect_machine, detect_platform
 from pytest_lecturecheck.session.collection import LectureCollection
 from pytest_lecturecheck.session.failure_memory import FailureMemory
@@ -72,7 +72,11 @@ def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, no
     accelerators = detect_accelerators()
     if accelerators.is_fault:
         notices.add(f"the GPU cannot be used here: {accelerators.reason}; lectures run as on a machine without one")
-    machine = detect_machine(accelerators=accelerators.names, driver=accelerators.driver, cuda=accelerators.cuda)
+    if accelerators.devices:
+        notices.add(*_card_notices(accelerators))
+    machine = accelerators.added_to(
+        detect_machine(accelerators=accelerators.names, driver=accelerators.driver, cuda=accelerators.cuda)
+    )
     results = Results(config.rootpath, settings, settings.platform or detect_platform(accelerators.model))
     role.check_outputs(settings, results)
     config.pluginmanager.add_hookspecs(hookspecs)
@@ -105,6 +109,14 @@ def _build_session(config: pytest.Config, role: Role, journal: JournalWriter, no
         launcher=launcher,
     )
     return LectureCheckSession(context, configuration, arguments)
+
+
+def _card_notices(accelerators: Accelerators) -> list[str]:
+    """Return what the installed JAX needs of the cards, once for each model."""
+    from pytest_lecturecheck.diagnosis.gpu.preflight import installed_cuda_builds, preflight_lines  # noqa: PLC0415 - only where there is a card
+
+    models = {device.name: device for device in reversed(accelerators.devices)}
+    return list(preflight_lines(tuple(reversed(models.values())), accelerators.driver, installed_cuda_builds()))
 
 
 def _open_launcher(config: pytest.Config, settings: SessionSettings) -> Launcher:

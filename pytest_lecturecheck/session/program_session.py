@@ -72,7 +72,7 @@ class ProgramSession:
         found = detect_accelerators()
         self._root, self._policy = root, policy
         self._platform = detect_platform(found.model)
-        self._machine = detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda)
+        self._machine = found.added_to(detect_machine(accelerators=found.names, driver=found.driver, cuda=found.cuda))
         self.results = Results(root, _settings(root, policy), self._platform)
 
     def run(self, programs: Sequence[Program], on_output: Callable[[bytes], None]) -> Iterator[Entry]:

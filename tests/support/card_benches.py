@@ -69,6 +69,7 @@ class FakeCards:
         self.devices = devices or (T4,)
         self.driver = driver
         self.cuda = cuda
+        self.links = ()
         self.now = {position: reading(3) for position in range(len(self.devices))}
         self.asked = []
         self.is_closed = False

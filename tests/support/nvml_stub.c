@@ -7,6 +7,8 @@
  *   device 0 Tesla_T4 GPU-0 total reserved used utilisation(percent, -1: not supported) mig(0, 1, -1: not supported)
  *   slice 0 2 A100_MIG_1g.5gb MIG-0-2 total reserved used          (slice number 2 of device 0)
  *   process 0 compute 101 bytes (-1: N/A)                          ("0.2" instead of 0: of the slice)
+ *   link 0 1 20 0 5                          (topology level, status of peer reads, status of peers over NVLink)
+ *   capability 0 75                                                (compute capability 7.5 of device 0)
  *   error nvmlDeviceGetMemoryInfo_v2 15                            (this function fails with this code)
  *   error nvmlDeviceGetMemoryInfo_v2:1 15                          (for device 1 only)
  *
@@ -18,15 +20,17 @@
 
 #define MOST 32
 typedef unsigned long long bytes_t;
-typedef struct { char id[16], name[96], uuid[96]; bytes_t total, reserved, used; int utilisation, mig; } card_t;
+typedef struct { char id[16], name[96], uuid[96]; bytes_t total, reserved, used; int utilisation, mig, capability; } card_t;
 typedef struct { char id[16], kind[16]; unsigned pid; bytes_t used; } process_t;
 typedef struct { char function[96]; int code; } error_t;
+typedef struct { char one[16], other[16]; int level, read, nvlink; } link_t;
 typedef struct { unsigned pid; bytes_t used; unsigned gpu_instance, compute_instance; } info_t;
 typedef struct { char id[16]; } *handle_t;
 
 static struct {
     char driver[80];
-    int cuda, card_count, process_count, error_count;
+    int cuda, card_count, process_count, error_count, link_count;
+    link_t links[MOST];
     card_t cards[MOST];
     process_t processes[MOST];
     error_t errors[MOST];
@@ -41,6 +45,7 @@ static void read_script(void) {
         card_t card = {0};
         process_t process = {0};
         error_t error = {0};
+        link_t link = {0};
         long long used;
         int index, number;
         if (sscanf(line, "driver %79s", now.driver) == 1 || sscanf(line, "cuda %d", &now.cuda) == 1) continue;
@@ -54,6 +59,12 @@ static void read_script(void) {
         } else if (sscanf(line, "process %15s %15s %u %lld", process.id, process.kind, &process.pid, &used) == 4) {
             process.used = (bytes_t)used;
             now.processes[now.process_count++] = process;
+            continue;
+        } else if (sscanf(line, "link %15s %15s %d %d %d", link.one, link.other, &link.level, &link.read, &link.nvlink) == 5) {
+            now.links[now.link_count++] = link;
+            continue;
+        } else if (sscanf(line, "capability %15s %d", id, &number) == 2) {
+            for (int i = 0; i < now.card_count; i++) if (!strcmp(now.cards[i].id, id)) now.cards[i].capability = number;
             continue;
         } else {
             if (sscanf(line, "error %95s %d", error.function, &error.code) == 2) now.errors[now.error_count++] = error;
@@ -145,6 +156,32 @@ int nvmlDeviceGetUtilizationRates(handle_t handle, unsigned *rates) {
     CARD(handle);
     if (card->utilisation < 0) return 3;
     rates[0] = (unsigned)card->utilisation;
+    return 0;
+}
+int nvmlDeviceGetCudaComputeCapability(handle_t handle, int *major, int *minor) {
+    CARD(handle);
+    if (!card->capability) return 3;
+    *major = card->capability / 10;
+    *minor = card->capability % 10;
+    return 0;
+}
+static link_t *between(handle_t one, handle_t other) {
+    for (int i = 0; i < now.link_count; i++)
+        if (!strcmp(now.links[i].one, one->id) && !strcmp(now.links[i].other, other->id)) return &now.links[i];
+    return NULL;
+}
+int nvmlDeviceGetTopologyCommonAncestor(handle_t one, handle_t other, int *level) {
+    CARD(one);
+    link_t *link = between(one, other);
+    if (!card || !link) return 3;
+    *level = link->level;
+    return 0;
+}
+int nvmlDeviceGetP2PStatus(handle_t one, handle_t other, int index, int *status) {
+    CARD(one);
+    link_t *link = between(one, other);
+    if (!card || !link) return 3;
+    *status = index == 2 ? link->nvlink : link->read;
     return 0;
 }
 #ifndef OLD_DRIVER

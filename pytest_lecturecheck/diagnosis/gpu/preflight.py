@@ -1,18 +1,18 @@
 """
 Whether a card and its driver meet what the installed JAX needs, before anything runs. Pure.
 
-Floors of JAX: https://docs.jax.dev/en/latest/installation.html, section "NVIDIA GPU" (read 2026-12). Ratios of float64
-to float32: "Throughput of Native Arithmetic Instructions", a table of NVIDIA's CUDA C++ Programming Guide and, since
-CUDA 13, Best Practices Guide; for 8.6 and 8.9 the whitepapers of GA102 and AD102. Neither was measured here.
+Floors of JAX: https://docs.jax.dev/en/latest/installation.html, section "NVIDIA GPU" (read 2026-12).
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.model.card import float64_ratio
 from pytest_lecturecheck.model.device import Device
 
 
@@ -29,23 +29,6 @@ CUDA_FLOORS: Final = (
     CudaFloor(package="jax-cuda13-plugin", capability=(7, 5), driver=580),
     CudaFloor(package="jax-cuda12-plugin", capability=(5, 2), driver=525),
 )
-# Results of 64-bit and 32-bit additions per clock and multiprocessor: 4/128 for 5.x, 6.1 and 6.2, 32/64 for 6.0, 7.0
-# and 8.0, 2/64 for 7.5, 2/128 for 8.6, 8.9 and 12.x, 64/128 for 9.0 and 10.0. What has no entry was not looked up.
-_FLOAT64_RATIOS: Final[Mapping[str, str]] = {
-    "5.2": "1/32",
-    "6.0": "1/2",
-    "6.1": "1/32",
-    "6.2": "1/32",
-    "7.0": "1/2",
-    "7.5": "1/32",
-    "8.0": "1/2",
-    "8.6": "1/64",
-    "8.9": "1/64",
-    "9.0": "1/2",
-    "10.0": "1/2",
-    "12.0": "1/64",
-    "12.1": "1/64",
-}
 
 
 def preflight_lines(devices: Sequence[Device], driver: str | None, packages: Mapping[str, str]) -> Iterator[str]:
@@ -63,8 +46,8 @@ def preflight_lines(devices: Sequence[Device], driver: str | None, packages: Map
         if capability is None:
             yield f"{device.label}: its compute capability could not be read"
             continue
-        ratio = _FLOAT64_RATIOS.get(device.compute_capability)
-        speed = f", float64 at {ratio} of the speed of float32" if ratio is not None else ""
+        ratio = float64_ratio(device.compute_capability)
+        speed = f", float64 at {ratio} of the speed of float32" if ratio else ""
         needs = "" if floor is None else f"; {_compare(floor, packages[floor.package], capability, driver)}"
         yield f"{device.label}: SM {device.compute_capability}{speed}{needs}"
 
@@ -79,6 +62,17 @@ def _compare(floor: CudaFloor, version: str, capability: tuple[int, int], driver
         return f"{text}: this card with driver {driver} is below it, and JAX will not use it"
     is_at = capability == floor.capability or here == floor.driver
     return f"{text}: this card with driver {driver} is {'at it' if is_at else 'above it'}"
+
+
+def installed_cuda_builds() -> dict[str, str]:
+    """Return the CUDA builds of JAX in this environment, with their versions."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - only where there is a card
+
+    packages = {}
+    for floor in CUDA_FLOORS:
+        with contextlib.suppress(PackageNotFoundError):
+            packages[floor.package] = version(floor.package)
+    return packages
 
 
 def parse_capability(text: str) -> tuple[int, int] | None:

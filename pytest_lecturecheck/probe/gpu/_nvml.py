@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final
 
+from pytest_lecturecheck.model.card import CardLink
 from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, CardReading, Failure, ProcessUse
 
@@ -38,6 +40,19 @@ _LASTING: Final = frozenset({1, 4, 8, 9, 12, _TOO_OLD, 15, 16, 18})
 _NOT_OFFERED: Final = frozenset({_NOT_SUPPORTED, _TOO_OLD, 25})
 _MOST_BYTES: Final = 2**60
 """No card has an exbibyte. NVML marks values that are not available by 2**64 - 1, 2**64 - 2 and the like."""
+_MOST_LINKED: Final = 16
+# nvml.h, nvmlGpuP2PCapsIndex_t and nvmlGpuP2PStatus_t; pynvml has a tuple by mistake for the first.
+_P2P_READ, _P2P_NVLINK = 0, 2
+_P2P_OK, _P2P_UNKNOWN = 0, 6
+# nvml.h, nvmlGpuTopologyLevel_t: what a path between two cards passes.
+_PATHS: Final = {
+    0: "one board",
+    10: "one PCIe switch",
+    20: "several PCIe switches",
+    30: "a PCIe host bridge",
+    40: "host bridges of one NUMA node",
+    50: "the interconnect between CPUs",
+}
 _NO_SLICE: Final = Failure(reason="the card is divided (MIG), and none of its slices can be read")
 
 
@@ -191,6 +206,25 @@ class NvmlCards:
         # 12040 is 12.4.
         is_known = isinstance(number, int) and number > 0
         self.cuda = f"{number // 1000}.{number % 1000 // 10}" if is_known else None
+
+    @property
+    def links(self) -> tuple[CardLink, ...]:
+        """Return how the cards reach each other; slices of a card reach none."""
+        cards = [item for item in self._opened if item.failure is None and not item.device.is_slice][:_MOST_LINKED]
+        return tuple(self._link(one, other) for one, other in combinations(cards, 2))
+
+    def _link(self, one: _Opened, other: _Opened) -> CardLink:
+        pair = (one.handle, other.handle)
+        peers = self._nvml.call("nvmlDeviceGetP2PStatus", *pair, _P2P_READ)
+        through_nvlink = self._nvml.call("nvmlDeviceGetP2PStatus", *pair, _P2P_NVLINK)
+        level = self._nvml.call("nvmlDeviceGetTopologyCommonAncestor", *pair)
+        path = _PATHS.get(level, "") if isinstance(level, int) else ""
+        return CardLink(
+            first=one.device.index,
+            second=other.device.index,
+            path="NVLink" if through_nvlink == _P2P_OK else path,
+            has_peer_access=None if isinstance(peers, Failure) or peers == _P2P_UNKNOWN else peers == _P2P_OK,
+        )
 
     def read(self, position: int, seconds: float) -> CardReading | Failure:
         """Read memory, processes and utilisation of the device at ``position``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pytest_lecturecheck.model.card import CardLink
 from pytest_lecturecheck.model.device import Device
 
 UNNAMED: Final = "unnamed GPU"
@@ -73,6 +74,10 @@ class Cards(Protocol):
     @property
     def cuda(self) -> str | None:
         """Return the version of CUDA that the driver offers."""
+
+    @property
+    def links(self) -> tuple[CardLink, ...]:
+        """Return how the cards reach each other, one for each pair; slices have none."""
 
     def read(self, position: int, seconds: float) -> CardReading | Failure:
         """Read the device at ``position`` of :attr:`devices`; what a card does not report is no exception."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_lecturecheck.model.card import Card, CardLink, float64_ratio
 from pytest_lecturecheck.model.device import Device
+from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.probe.gpu._presence import has_device, open_present_cards
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, Cards, Failure
 from pytest_lecturecheck.probe.gpu._visible import visible_positions
@@ -25,6 +27,7 @@ class Accelerators:
         reason: why there are none, or an empty string.
         devices: the devices themselves.
         is_fault: whether there is a device that could not be used; the reason is then reported.
+        links: how the devices reach each other.
     """
 
     names: tuple[str, ...] = ()
@@ -33,6 +36,21 @@ class Accelerators:
     reason: str = ""
     devices: tuple[Device, ...] = ()
     is_fault: bool = False
+    links: tuple[CardLink, ...] = ()
+
+    def added_to(self, machine: Machine) -> Machine:
+        """Return the machine with what its GPUs can do."""
+        cards = tuple(
+            Card(
+                index=device.index,
+                name=device.name,
+                total_bytes=device.total_bytes,
+                compute_capability=device.compute_capability,
+                float64_ratio=float64_ratio(device.compute_capability),
+            )
+            for device in self.devices
+        )
+        return replace(machine, cards=cards, card_links=self.links)
 
     @property
     def smallest_bytes(self) -> int | None:
@@ -71,4 +89,6 @@ def describe_accelerators(cards: Cards | None, environ: Mapping[str, str], *, re
     if not names:
         reason = "no GPU can be used" if devices else "CUDA_VISIBLE_DEVICES names no GPU"
         return Accelerators(reason=reason)
-    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda, devices=tuple(devices))
+    shown = {device.index for device in devices}
+    links = tuple(link for link in cards.links if {link.first, link.second} <= shown)
+    return Accelerators(names=names, driver=cards.driver, cuda=cards.cuda, devices=tuple(devices), links=links)

@@ -286,6 +286,8 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         ("Platform", run.platform),
         ("Machine", machine.text if machine is not None else ""),
         ("Huge pages", (machine.transparent_hugepages or "") if machine is not None else ""),
+        ("GPUs", "; ".join(card.text for card in machine.cards) if machine is not None else ""),
+        ("Between GPUs", "; ".join(link.text for link in machine.card_links) if machine is not None else ""),
         ("GPU driver", (machine.driver or "") if machine is not None else ""),
         ("Kernel", run.launch.kernel_name),
         ("Python", software.python if software is not None else ""),

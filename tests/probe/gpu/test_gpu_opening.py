@@ -107,6 +107,7 @@ def test_the_machine_as_the_library_describes_it(stub):
             }
         ],
         "is_fault": False,
+        "links": [],
     }
     assert run_python(DESCRIBE, environ) == [found, found, ""]
     hidden = {
@@ -118,6 +119,36 @@ def test_the_machine_as_the_library_describes_it(stub):
         "devices": [],
     }
     assert run_python(DESCRIBE, {**environ, "CUDA_VISIBLE_DEVICES": ""}) == [hidden, hidden, ""]
+
+
+MACHINE = """
+import json
+from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.probe.gpu.accelerators import detect_accelerators
+machine = Machine(system="Linux", architecture="x86_64", cpu="c", core_count=2, ram_bytes=1)
+machine = detect_accelerators().added_to(machine)
+print(json.dumps([[item.text for item in machine.cards], [item.text for item in machine.card_links]]))
+"""
+
+
+@on_linux
+def test_what_cards_can_do_and_how_they_reach_each_other(stub):
+    environ, script = stub
+    lines = [f"device {n} NVIDIA_L40S GPU-{n} {48 * GIB} 0 0 0 -1" for n in range(3)]
+    lines += ["capability 0 89", "capability 1 89", "link 0 1 10 0 0", "link 0 2 50 1 5"]
+    script.write_text("\n".join(["driver 580.1", "cuda 13000", *lines, ""]))
+    cards, links = run_python(MACHINE, environ)
+    assert cards == [
+        "GPU 0 NVIDIA L40S (SM 8.9, float64 at 1/64 of float32)",
+        "GPU 1 NVIDIA L40S (SM 8.9, float64 at 1/64 of float32)",
+        "GPU 2 NVIDIA L40S",
+    ]
+    assert links == [
+        "GPU 0 and 1: peer access, through NVLink",
+        "GPU 0 and 2: no peer access, through the interconnect between CPUs",
+        "GPU 1 and 2: peer access not known",
+    ]
+    assert run_python(MACHINE, {**environ, "CUDA_VISIBLE_DEVICES": "0,2"})[1] == [links[1]]
 
 
 @on_linux
