@@ -12,6 +12,7 @@ from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
+    from pytest_lecturecheck.report.entry import Entry
     from pytest_lecturecheck.report.replication_sections import PlatformResult
     from pytest_lecturecheck.verdict.kept_session import KeptSession
 
@@ -26,8 +27,14 @@ for each, and explains it.
   lecturecheck readme last                     the last session only
   lecturecheck readme last~1 > needs.md
   lecturecheck readme --with windows.json --with mac.json    also what JSON reports of other machines say
+  lecturecheck readme --to report/             write all of it as files for an editor
 
-Runs of several platforms, kept here or given by --with, are set side by side for each notebook."""
+Runs of several platforms, kept here or given by --with, are set side by side for each notebook. --to DIR writes
+readme-section.md, replication-report.md, letter-to-authors.txt, runtime-info.txt (each run with its environment), and
+ro-crate-metadata.json (the runs as Process Run Crate 0.5). Write into the package's own folder (--to .) to have the
+notebooks described as files of the crate."""
+_SECTION: Final = "readme-section.md"
+_REPORT: Final = "replication-report.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSON report of another machine; repeatable",
     )
+    parser.add_argument("--to", type=Path, metavar="DIR", help="write files into this folder instead")
     add_root(parser)
 
 
@@ -85,7 +93,61 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
             *_results_elsewhere(others, session.platform, root_of(options)),
         ],
     )
+    if options.to is not None:
+        return 0, _write(options.to, _files(text, entries, session, root_of(options), options.to))
     return 0, text.rstrip("\n").split("\n")
+
+
+def _files(text: str, entries: Sequence[Entry], session: KeptSession, root: Path, folder: Path) -> dict[str, str]:
+    """Return the text of each file for an editor, by name."""
+    from pytest_lecturecheck.report import author_letter, runtime_info  # noqa: PLC0415 - only with --to
+    from pytest_lecturecheck.report.exports import run_crate  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.report.readme_paragraph import render_report_sections  # noqa: PLC0415 - as above
+
+    report = render_report_sections(entries)
+    about = {
+        _SECTION: "memory, runtime and storage of the package, for its README",
+        _REPORT: "sections of a replication report that follow from the runs",
+        author_letter.FILE_NAME: "text for asking the authors",
+        runtime_info.FILE_NAME: "each run with its times, memory and environment",
+    }
+    crate = run_crate.CrateFolder(files=about, path_of=lambda name: _path_in(folder, root / name))
+    return {
+        _SECTION: text.removesuffix(report).rstrip("\n") + "\n",
+        _REPORT: report,
+        author_letter.FILE_NAME: author_letter.render_author_letter(entries),
+        runtime_info.FILE_NAME: runtime_info.render_runtime_info(entries, version=session.version),
+        run_crate.FILE_NAME: run_crate.render_run_crate(entries, crate, ended=session.ended, version=session.version),
+    }
+
+
+def _path_in(folder: Path, path: Path) -> str:
+    """Return the path of a file relative to a folder, or an empty string if it is not a file below it."""
+    inside = path.resolve()
+    return inside.relative_to(folder.resolve()).as_posix() if _is_file_below(folder, inside) else ""
+
+
+def _is_file_below(folder: Path, path: Path) -> bool:
+    return path.is_file() and path.is_relative_to(folder.resolve())
+
+
+def _write(folder: Path, files: dict[str, str]) -> list[str]:
+    """
+    Write the files; return their paths.
+
+    Raises:
+        LectureCheckError: the folder cannot be written.
+    """
+    from pytest_lecturecheck.store.atomic import write_text_atomically  # noqa: PLC0415 - only with --to
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_text_atomically(folder / name, text)
+    except OSError as exc:
+        msg = f"--to {folder}: cannot be written: {exc.strerror or exc}"
+        raise LectureCheckError(msg) from exc
+    return [str(folder / name) for name in files]
 
 
 def _undisturbed(session: KeptSession) -> KeptSession:

@@ -20,12 +20,8 @@ from pytest_lecturecheck.report.bounds import MeasuredBound, bound_of, size_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.readable_markdown import pasted, span
-from pytest_lecturecheck.report.replication_sections import (
-    PlatformResult,
-    render_environment,
-    render_required_changes,
-    render_tested_on,
-)
+from pytest_lecturecheck.report.replication_sections import PlatformResult, render_environment, render_tested_on
+from pytest_lecturecheck.report.required_changes import render_required_changes
 from pytest_lecturecheck.report.terminal.replication import replication_line
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -76,7 +72,7 @@ def render_readme(
     platforms: Sequence[PlatformResult] = (),
 ) -> str:
     """
-    Render the paragraphs as Markdown.
+    Render the paragraphs as Markdown: those for a README, and below them those for a replication report.
 
     Args:
         entries: entries of one session, or the latest ones of each notebook.
@@ -99,6 +95,14 @@ def render_readme(
         _details(made, platform),
         _table(made),
         *(["#### Tested on", render_tested_on(platforms)] if len(platforms) > 1 else []),
+    ]
+    return "\n\n".join(blocks) + "\n\n" + render_report_sections(entries)
+
+
+def render_report_sections(entries: Sequence[Entry]) -> str:
+    """Render the paragraphs for a replication report as Markdown."""
+    made = [entry for entry in entries if entry.run.outcome not in _NOT_RUN]
+    blocks = [
         "### For a replication report",
         _replication(made),
         "#### Computing Environment of the Replicator",

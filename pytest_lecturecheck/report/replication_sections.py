@@ -1,8 +1,8 @@
 """
 Render the sections of a replication report that follow from measurements, as Markdown to paste.
 
-"Computing Environment of the Replicator" and the marks [REQUIRED] and [SUGGESTED] are those of the AEA Data Editor's
-report, https://github.com/AEADataEditor/replication-template. Every line names the notebook that it rests on.
+"Computing Environment of the Replicator" is a heading of the AEA Data Editor's report,
+https://github.com/AEADataEditor/replication-template (REPLICATION.md). Every line names the notebook that it rests on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_lecturecheck.model.finding import FindingKind
+from pytest_lecturecheck.model.manifest import Fact
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome
@@ -20,24 +20,9 @@ from pytest_lecturecheck.report.bounds import bound_of, size_text, time_text
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.measurement_text import NO_VALUE
 from pytest_lecturecheck.report.readable_markdown import pasted, span
-from pytest_lecturecheck.report.terminal.replication import has_declared
 from pytest_lecturecheck.units import format_size
-from pytest_lecturecheck.verdict import VerdictKind
 
 _NOT_RUN: Final = frozenset({Outcome.SKIPPED, Outcome.NOTHING_TO_RUN})
-_BAD_ENDS: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.DIED})
-_UNSTATED: Final = frozenset({FindingKind.MISSING_PROGRAM, FindingKind.INSTALL})
-_MISSING_MODULES: Final = frozenset({"ModuleNotFoundError", "ImportError"})
-_DEBUG: Final = "Please provide debugged code, addressing the issues identified in this report."
-_REQUIREMENTS: Final = "Please amend README to contain complete requirements."
-_ENVIRONMENT: Final = (
-    "Please provide a `requirements.txt` or `environment.yml` file to install all Python dependencies."
-)
-_STATE_NEEDS: Final = (
-    "Please specify hardware requirements, and duration (execution time) for the last run, to allow replicators to "
-    "assess the computational requirements."
-)
-_MOST_PLACES: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,21 +51,21 @@ def render_tested_on(results: Sequence[PlatformResult]) -> str:
     rows = ["| platform | machine | Python | last run |", "|---|---|---|---|"]
     for result in results:
         machines = dict.fromkeys(entry.run.machine.text for entry in result.entries if entry.run.machine)
-        software = [entry.run.software for entry in result.entries if entry.run.software is not None]
-        pythons = sorted({found.interpreter for found in software if found.interpreter})
+        pythons = sorted(set(_interpreters(result.entries)))
         day = f"{result.ended.astimezone(dt.UTC):%Y-%m-%d}" if result.ended is not None else NO_VALUE
         fields = [span(result.platform), "; ".join(map(pasted, machines)), pasted(", ".join(pythons)), day]
         rows.append(f"| {' | '.join(field or NO_VALUE for field in fields)} |")
-    names = list(dict.fromkeys(_title(entry) for result in results for entry in _made(result.entries)))
+    names = list(dict.fromkeys(_title(entry) for result in results for entry in made_entries(result.entries)))
     titles = " | ".join(span(result.platform) for result in results)
     values = [f"| notebook | {titles} |", f"|---|{'---|' * len(results)}"]
     for name in names:
-        fields = [_value([item for item in _made(result.entries) if _title(item) == name]) for result in results]
+        fields = [_value([item for item in made_entries(result.entries) if _title(item) == name]) for result in results]
         values.append(f"| {span(name)} | {' | '.join(fields)} |")
     return "\n".join(rows) + "\n\n" + "\n".join(values)
 
 
-def _made(entries: Sequence[Entry]) -> list[Entry]:
+def made_entries(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of lectures that were run."""
     return [entry for entry in entries if entry.run.outcome not in _NOT_RUN]
 
 
@@ -103,7 +88,7 @@ def render_environment(entries: Sequence[Entry]) -> str:
     machines = list(dict.fromkeys(entry.run.machine for entry in entries if entry.run.machine is not None))
     blocks = ["\n".join(_machine_lines(machine)) for machine in machines] or ["- The machine was not recorded."]
     software = [entry.run.software for entry in entries if entry.run.software is not None]
-    pythons = sorted({found.interpreter for found in software if found.interpreter})
+    pythons = sorted(set(_interpreters(entries)))
     lines = [f"- Interpreter: {pasted(python)}" for python in pythons]
     versions = sorted(
         {(found.distributions.get(name, name), text) for found in software for name, text in found.packages.items()}
@@ -111,6 +96,14 @@ def render_environment(entries: Sequence[Entry]) -> str:
     if versions:
         lines.append(f"- Packages: {pasted(', '.join(f'{name} {version}' for name, version in versions))}")
     return "\n\n".join([*blocks, *(["\n".join(lines)] if lines else [])])
+
+
+def _interpreters(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the interpreters; a kernel that died could not be asked, but its environment may be known."""
+    for run in (entry.run for entry in entries):
+        found = run.software.interpreter if run.software is not None else ""
+        if found := found or (run.manifest.fact(Fact.PYTHON) if run.manifest is not None else ""):
+            yield found
 
 
 def _machine_lines(machine: Machine) -> Iterator[str]:
@@ -127,45 +120,6 @@ def _machine_lines(machine: Machine) -> Iterator[str]:
     if machine.accelerators:
         driver = f", driver {pasted(machine.driver)}" if machine.driver else ""
         yield f"- GPU: {pasted(', '.join(machine.accelerators))}{driver}"
-
-
-def render_required_changes(entries: Sequence[Entry]) -> str:
-    """Render the changes to ask the authors for, each with the notebooks and the lines that it rests on."""
-    made = _made(entries)
-    missing = [entry for entry in made if _lacks_module(entry)]
-    broken = [entry for entry in made if entry.run.outcome in _BAD_ENDS and entry not in missing]
-    needs = [entry for entry in made if entry.verdict.kind is VerdictKind.NOT_FITTING]
-    unstated = [
-        f"{span(_title(entry))}{f', {pasted(item.place)}' if item.place else ''}: {pasted(item.message)}"
-        for entry in made
-        for item in entry.run.findings
-        if item.kind in _UNSTATED
-    ]
-    blocks = [
-        _change("REQUIRED", _ENVIRONMENT, _places(missing)),
-        _change("REQUIRED", _DEBUG, _places(broken)),
-        _change("REQUIRED", _REQUIREMENTS, [*_places(needs), *dict.fromkeys(unstated)]),
-    ]
-    if made and not has_declared(made):
-        blocks.append(_change("SUGGESTED", _STATE_NEEDS, ["nothing was declared for these runs"]))
-    return "\n\n".join(block for block in blocks if block) or "None follow from these runs."
-
-
-def _lacks_module(entry: Entry) -> bool:
-    evidence = entry.run.evidence
-    return evidence is not None and evidence.error is not None and evidence.error.name in _MISSING_MODULES
-
-
-def _places(entries: Sequence[Entry]) -> list[str]:
-    return list(dict.fromkeys(f"{span(entry.location)}: {pasted(entry.headline)}" for entry in entries))
-
-
-def _change(mark: str, text: str, places: Sequence[str]) -> str:
-    if not places:
-        return ""
-    shown = [f"- {place}" for place in places[:_MOST_PLACES]]
-    more = len(places) - len(shown)
-    return "\n".join([f"> [{mark}] {text}", "", *shown, *([f"- and {more} more"] if more else [])])
 
 
 def _title(entry: Entry) -> str:

@@ -34,7 +34,8 @@ from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.readme_paragraph import render_readme
-from pytest_lecturecheck.report.replication_sections import PlatformResult, render_required_changes
+from pytest_lecturecheck.report.replication_sections import PlatformResult
+from pytest_lecturecheck.report.required_changes import render_required_changes
 from pytest_lecturecheck.report.terminal.lecture_history import drift_of, moments_of, render_history
 from pytest_lecturecheck.report.terminal.session_diff_table import exceeding, render_comparison
 from pytest_lecturecheck.verdict import Policy, VerdictKind, judge
@@ -446,7 +447,7 @@ def test_changes_to_ask_for_follow_from_what_was_declared_and_lacking():
     fitting = replace(fitting, run=replace(entry.run, findings=()))
     assert render_required_changes([fitting]) == "None follow from these runs."
     small = replace(entry, verdict=judge(entry.run, None, Policy(declared_memory_bytes=10**6)))
-    assert render_required_changes([small]).startswith("> [REQUIRED] Please amend README to contain complete req")
+    assert render_required_changes([small]).startswith("> [REQUIRED] Please amend README to contain complete comp")
     evidence = made_evidence(cell_number=1, error=CellError(name="ModuleNotFoundError", value="No module named 'x'"))
     run = replace(entry.run, outcome=Outcome.FAILED, evidence=evidence, findings=())
     lacking = replace(entry, run=run, verdict=judge(run, None, Policy()))
