@@ -148,6 +148,16 @@ RUN_OPTIONS: Final = (
         in_lecture=True,
     ),
     Option(
+        name="marks-after",
+        group="limits",
+        help="time after which the report marks in which line a cell is, and where its memory rises; 0 for never",
+        reader="config.option_values.read_timeout",
+        field="run.marks_after_seconds",
+        default=60,
+        metavar="S",
+        in_lecture=True,
+    ),
+    Option(
         name="memory-cap",
         group="limits",
         help="stop a lecture that takes more memory: a size, off, or auto for what the machine can spare",

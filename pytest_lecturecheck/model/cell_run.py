@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.factorisation import Factorisation
 from pytest_lecturecheck.model.memory_profile import MemoryLevels, PeakProfile
@@ -72,6 +73,7 @@ class CellRun:
         reported_values: values that the cell reported, the last report of each name.
         memory_levels: what stayed in memory after it, or ``None`` where that was not asked for.
         memory_profile: what held its memory at the peak, or ``None`` where it was not recorded.
+        marks: where Python was while it ran, or ``None`` for a cell that was short or could not be asked.
         factorisations: sparse factorisations that the cell made: the largest, and the last that failed.
         profile: what a trace of the cell says, or ``None`` where it was not traced.
         started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
@@ -96,6 +98,7 @@ class CellRun:
     factorisations: tuple[Factorisation, ...] = ()
     memory_levels: MemoryLevels | None = None
     memory_profile: PeakProfile | None = None
+    marks: CellMarks | None = None
 
     @property
     def first_line(self) -> int | None:

@@ -51,6 +51,7 @@ class RunSettings:
         timeout_seconds: limit for one cell; :data:`NO_LIMIT` for none.
         total_timeout_seconds: limit for the whole lecture, kernel start included.
         startup_timeout_seconds: limit for the kernel's start.
+        marks_after_seconds: time after which the report marks in which line a cell is; :data:`NO_LIMIT` for never.
         allow_errors: run on after a cell that raised, and do not fail for it.
         run_in_temp: run in an empty temporary folder instead of the lecture's own.
         kernel_name: kernelspec to use instead of the lecture's own.
@@ -79,6 +80,7 @@ class RunSettings:
     timeout_seconds: float | None = None
     total_timeout_seconds: float | None = None
     startup_timeout_seconds: float | None = None
+    marks_after_seconds: float | None = None
     allow_errors: bool | None = None
     run_in_temp: bool | None = None
     kernel_name: str | None = None

@@ -54,6 +54,7 @@ def test_defaults_of_a_lecture():
         timeout_seconds=600.0,
         total_timeout_seconds=NO_LIMIT,
         startup_timeout_seconds=60.0,
+        marks_after_seconds=60.0,
         allow_errors=False,
         run_in_temp=False,
         skip_reason="",

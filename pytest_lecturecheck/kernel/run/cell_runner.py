@@ -13,6 +13,7 @@ from pytest_lecturecheck.kernel.messages.client import Reply, Request
 from pytest_lecturecheck.kernel.messages.stack import parse_crash
 from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock, wants_cpu
 from pytest_lecturecheck.kernel.process.teardown import interrupt
+from pytest_lecturecheck.kernel.run.cell_marking import CellMarking
 from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import CellEvidence, EvidenceBuilder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
@@ -27,6 +28,7 @@ from pytest_lecturecheck.kernel.run.observations import (
 from pytest_lecturecheck.kernel.run.printed_errors import printed_error_findings
 from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder, idle_cell
 from pytest_lecturecheck.kernel.run.run_clock import RunClock
+from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, TimeoutFacts
 from pytest_lecturecheck.model.finding import Finding, FindingKind
@@ -64,6 +66,7 @@ class RunParts:
         devices: log of GPUs and compiler.
         evidence: collects the evidence of a bad end.
         leftovers: notes what cells leave on the machine.
+        marking: marks where long cells are.
     """
 
     clock: RunClock
@@ -71,6 +74,7 @@ class RunParts:
     devices: DeviceLog
     evidence: EvidenceBuilder
     leftovers: LeftoverWatch
+    marking: CellMarking
 
 
 class CellRunner:
@@ -84,6 +88,9 @@ class CellRunner:
         folder: the kernel's working folder.
         allow_errors: whether exceptions do not end the run.
         on_sent: called when a cell has been sent to the kernel.
+
+    Attributes:
+        marks: the marks of the cell that was run last.
     """
 
     def __init__(
@@ -104,6 +111,7 @@ class CellRunner:
         self._allow_errors = allow_errors
         self._on_sent = on_sent
         self._sent_at = 0.0
+        self.marks: CellMarks | None = None
 
     async def run(self, cell: Cell, notebook_cell: object) -> CellEnd:
         """
@@ -147,8 +155,10 @@ class CellRunner:
         try:
             request = session.client.begin_cell(notebook_cell, cell.index)
             self._on_sent()
+            self._parts.marking.begin(cell)
             has_ended = await session.client.wait_cell(request, None if limit == math.inf else limit)
         finally:
+            self.marks = self._parts.marking.end()
             measured = session.probe.end_cell()
             used = devices.end_cell()
         return request, replace(measured, readings={**measured.readings, **used}), has_ended
@@ -236,6 +246,7 @@ class CellRunner:
             compilation=cell_devices.compilation,
             start_footprint_bytes=measured.start_footprint_bytes,
             output_extract=self._session.client.text.text,
+            marks=self.marks,
         )
 
 

@@ -20,6 +20,7 @@ from pytest_lecturecheck.kernel.agent import (
     installed_packages,
     kernel_exit,
     line_numbers,
+    line_sampling,
     replies,
     software_report,
     sparse_watch,
@@ -60,11 +61,12 @@ _AGENT_MODULES: Final = (
     installed_packages,
     kernel_exit,
     line_numbers,
+    line_sampling,
     replies,
     software_report,
     sparse_watch,
 )
-_LOADED_AT_ONCE: Final = ("import_watch", "replies")
+_LOADED_AT_ONCE: Final = ("import_watch", "line_sampling", "replies")
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
 """Name of the compiled agent's file in the kernel's private folder."""

@@ -15,6 +15,7 @@ from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.oom_watch import OomRecords
 from pytest_lecturecheck.kernel.run.shared_memory import LeftoverSources
 from pytest_lecturecheck.model.captured_state import CapturedState
+from pytest_lecturecheck.model.cell_marks import LineSample
 from pytest_lecturecheck.model.device import DeviceMemory
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Lecture
@@ -41,6 +42,7 @@ class RunProgress:
         is_ending: whether all cells have run and the kernel is about to end.
         devices: memory of the GPUs at their last sample.
         warning: what cannot end well in the cell that is running, or an empty string.
+        sample: the last sample of a long cell, or ``None``.
     """
 
     lecture: str
@@ -52,6 +54,7 @@ class RunProgress:
     is_ending: bool = False
     devices: tuple[DeviceMemory, ...] = ()
     warning: str = ""
+    sample: LineSample | None = None
 
 
 class Reaper(Protocol):

@@ -13,6 +13,7 @@ import zmq.asyncio
 
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.run.barrier import BarrierSlot
+from pytest_lecturecheck.kernel.run.cell_marking import CellMarking
 from pytest_lecturecheck.kernel.run.cell_runner import CellRunner, RunParts, stray_error_findings
 from pytest_lecturecheck.kernel.run.device_log import DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import EvidenceBuilder
@@ -87,6 +88,7 @@ class _LectureRun:
         self._queueing = Queueing(ports.launcher, slot, self._clock.startup_limit_seconds)
         self._starter = KernelStarter(plan, ports, context, document=self._document, on_queue=self._queueing.note)
         self._leftovers: LeftoverWatch | None = None
+        self._marking: CellMarking | None = None
         self._running: Cell | None = None
         self._last_cell: Cell | None = None
         self._may_shut_down = False
@@ -187,12 +189,15 @@ class _LectureRun:
 
     async def _run_cells(self, session: KernelSession) -> None:
         assert self._leftovers is not None  # noqa: S101 - for the type checker; each launch sets it
+        after_seconds = self._plan.settings.marks_after_seconds or 0.0
+        self._marking = CellMarking(session, self._plan.lecture.cells, after_seconds, self._clock.origin)
         parts = RunParts(
             clock=self._clock,
             record=self._record,
             devices=self._devices,
             evidence=self._evidence,
             leftovers=self._leftovers,
+            marking=self._marking,
         )
         runner = CellRunner(
             session,
@@ -211,7 +216,11 @@ class _LectureRun:
             await self._profiler.begin(session, cell)
             await self._memory.begin(session, cell)
             started_seconds = time.perf_counter() - self._clock.origin
-            end = await runner.run(cell, self._document.cells[cell.index])
+            try:
+                end = await runner.run(cell, self._document.cells[cell.index])
+            except asyncio.CancelledError:
+                self._record.cells[position] = replace(self._record.cells[position], marks=runner.marks)
+                raise
             result = await self._memory.end(session, cell, await self._profiler.end(session, cell, end.result))
             self._record.cells[position] = result.timed(started_seconds)
             if end.outcome is not None:
@@ -281,6 +290,8 @@ class _LectureRun:
     async def _tear_down(self) -> None:
         self._leave_cohort()
         session = self._starter.session
+        if self._marking is not None:
+            self._marking.close()
         if session is not None:
             self._manifest.note_end(session)
             readings = session.probe.close()
@@ -322,5 +333,6 @@ class _LectureRun:
                 is_ending=running is None and self._record.history.has_begun,
                 snapshot=session.probe.snapshot() if session is not None else None,
                 warning=self._warning if running is not None else "",
+                sample=self._marking.last if self._marking is not None else None,
             )
         )
