@@ -22,9 +22,7 @@ class MarkLog:
         most_lines: lines to keep apart.
     """
 
-    def __init__(
-        self, interval_seconds: float, *, most_marks: int = MOST_MARKS, most_lines: int = MOST_LINES
-    ) -> None:
+    def __init__(self, interval_seconds: float, *, most_marks: int = MOST_MARKS, most_lines: int = MOST_LINES) -> None:
         self._interval_seconds = interval_seconds
         self._most_marks, self._most_lines = most_marks, most_lines
         self._uses: list[LineUse] = []

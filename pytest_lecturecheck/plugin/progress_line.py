@@ -41,7 +41,15 @@ def shown_progress(progress: RunProgress) -> ShownProgress:
         gpu_used_bytes=gpu_used_bytes,
         gpu_free_bytes=gpu_free_bytes,
         warning=progress.warning,
+        place=_place(progress),
     )
+
+
+def _place(progress: RunProgress) -> str:
+    if progress.sample is None:
+        return ""
+    place = progress.sample.place
+    return f"line {place.file_line}" if place.file_line and place.cell_number == progress.number else place.place
 
 
 def _fullest_device(progress: RunProgress) -> tuple[int | None, int | None]:

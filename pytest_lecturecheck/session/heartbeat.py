@@ -165,6 +165,8 @@ def render_beat(progress: ShownProgress, machine: MachineReading | None = None) 
         what = one_line(f"{progress.name}: {progress.waits_for}")
         return f"{what}{',' if ',' in progress.waits_for else ''} for {format_duration(progress.elapsed_seconds)}"
     where = f"cell {progress.cell} of {progress.total}" if progress.cell else progress.kernel_text
+    if progress.cell and progress.place:
+        where += f" in {one_line(progress.place)}"
     parts = [where, format_duration(progress.elapsed_seconds)]
     if progress.now_bytes is not None:
         parts.append(format_size(progress.now_bytes))

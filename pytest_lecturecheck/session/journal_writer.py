@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, MemoryFacts
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.run_conditions import RunConditions
 from pytest_lecturecheck.model.variant import title_of
+from pytest_lecturecheck.report.mark_text import climb_text, ending_text
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.store.journal import (
     FOLDER_NAME,
@@ -24,11 +26,13 @@ from pytest_lecturecheck.store.journal import (
     take_interrupted,
     take_worker,
 )
+from pytest_lecturecheck.store.journal_samples import write_sample
 from pytest_lecturecheck.store.own_folder import NAME, make_own_folder
 from pytest_lecturecheck.units import format_size
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.kernel.run.ports import RunProgress
+    from pytest_lecturecheck.model.cell_marks import LineSample
     from pytest_lecturecheck.model.lecture import Lecture
 
 _READING_SECONDS: Final = 1.0
@@ -43,6 +47,7 @@ class _Running:
     waits_for: str = ""
     cell: int = 0
     read_at: float = field(default=-_READING_SECONDS)
+    sample: LineSample | None = None
 
 
 class JournalWriter:
@@ -124,7 +129,8 @@ class JournalWriter:
                 journal.write(Event.CELL_END, cell=state.cell)
             if progress.number:
                 journal.write(Event.CELL, cell=progress.number, line=state.lines.get(progress.number))
-            state.cell = progress.number
+            state.cell, state.sample = progress.number, None
+        self._note_sample(journal, state, progress)
         snapshot, now = progress.snapshot, time.monotonic()
         if snapshot is not None and now - state.read_at >= _READING_SECONDS:
             state.read_at = now
@@ -134,6 +140,15 @@ class JournalWriter:
                 peak=snapshot.peak_footprint_bytes,
                 age=round(snapshot.age_seconds, 3),
             )
+
+    def _note_sample(self, journal: Journal, state: _Running, progress: RunProgress) -> None:
+        """Record a new sample of a long cell; its line only if that has changed."""
+        sample, before = progress.sample, state.sample
+        if sample is None or (before is not None and before.seconds == sample.seconds):
+            return
+        state.sample = sample
+        is_elsewhere = before is None or before.place != sample.place
+        write_sample(journal, sample, progress.sample_seconds, has_place=is_elsewhere)
 
     def end(self, lecture: str, outcome: str, *, variant: str = "") -> None:
         """Record that a lecture has ended, or a cohort of that name, and its outcome."""
@@ -208,7 +223,24 @@ def lost_run(found: Interrupted, *, platform: str, machine: Machine) -> Run:
         conditions=RunConditions(cap_bytes=found.cap_bytes),
     )
     reason = f"the worker that ran it went down: {render_state(found)}"
-    return replace(about, outcome=Outcome.DIED, reason=reason, evidence=evidence)
+    return replace(about, outcome=Outcome.DIED, reason=reason, evidence=evidence, cells=_lost_cells(found))
+
+
+def _lost_cells(found: Interrupted) -> tuple[CellRun, ...]:
+    """Return the cell that was running, if it was long enough for marks."""
+    number = found.cell_number
+    if found.marks is None or number is None:
+        return ()
+    # The journal does not say which cells before it are Markdown.
+    lost = CellRun(
+        number=number,
+        index=number - 1,
+        line=found.line,
+        status=CellStatus.DIED,
+        marks=found.marks,
+        started_seconds=found.cell_started_seconds,
+    )
+    return (lost,)
 
 
 def render_interrupted(found: Sequence[Interrupted]) -> list[str]:
@@ -236,6 +268,8 @@ def render_state(item: Interrupted) -> str:
         after = f", after {one_line(item.last_lecture)}" if item.last_lecture else ""
         return f"no lecture was running{after}"
     parts = [f"{one_line(title_of(item.lecture, item.variant))} was {_doing(item)}"]
+    if item.marks is not None:
+        parts += [text for text in (ending_text(item.marks), climb_text(item.marks)) if text]
     if item.footprint_bytes is not None:
         age = item.reading_age_seconds
         when = "at the last entry" if age < _AT_ONCE_SECONDS else f"{age:.1f} s before the last entry"

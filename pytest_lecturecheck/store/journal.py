@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.model.cell_marks import CellMarks
+from pytest_lecturecheck.store.journal_samples import MARK, SampleReader
+
 FOLDER_NAME: Final = "journal"
 SCHEMA: Final = 1
 _SUFFIX: Final = ".jsonl"
@@ -44,6 +47,7 @@ class Event:
     KERNEL: Final = "kernel start"
     CELL: Final = "cell start"
     READING: Final = "reading"
+    MARK: Final = MARK
     CELL_END: Final = "cell end"
     LECTURE_END: Final = "lecture end"
     SIGNAL: Final = "signal"
@@ -135,6 +139,8 @@ class Interrupted:
         footprint_bytes: last footprint read, or ``None``.
         peak_footprint_bytes: highest footprint of the lecture until then, or ``None``.
         reading_age_seconds: age of that reading at the time of the last line.
+        marks: where a long cell was, or ``None``.
+        cell_started_seconds: start of that cell in the time of its marks, or ``None``.
     """
 
     started: float
@@ -154,6 +160,8 @@ class Interrupted:
     footprint_bytes: int | None = None
     peak_footprint_bytes: int | None = None
     reading_age_seconds: float = 0.0
+    marks: CellMarks | None = None
+    cell_started_seconds: float | None = None
 
 
 def take_interrupted(folder: Path) -> tuple[Interrupted, ...]:
@@ -229,7 +237,7 @@ def _is_moment(line: dict[str, Any]) -> bool:
 def _follow(lines: list[dict[str, Any]]) -> Interrupted:
     """Replay the lines and return the state at the last one."""
     lecture: dict[str, Any] = {}
-    last_lecture = ""
+    last_lecture, samples = "", SampleReader()
     for line in lines[1:]:
         event = line["event"]
         if event == Event.WAIT:
@@ -243,8 +251,12 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
         elif event == Event.CELL:
             lecture |= {"cell": line.get("cell"), "line": line.get("line")}
             lecture["has_begun"] = _whole(line, "cell") is not None
+            samples = SampleReader(float(line["time"]))
+        elif event == Event.MARK:
+            samples.add(line)
         elif event == Event.CELL_END:
             lecture |= {"cell": None, "line": None}
+            samples = SampleReader()
         elif event == Event.READING:
             lecture |= {key: line.get(key) for key in ("footprint", "peak", "age", "time")}
     ended = float(lines[-1]["time"])
@@ -267,6 +279,8 @@ def _follow(lines: list[dict[str, Any]]) -> Interrupted:
         footprint_bytes=_whole(lecture, "footprint"),
         peak_footprint_bytes=_whole(lecture, "peak"),
         reading_age_seconds=max(0.0, ended - read_at),
+        marks=samples.marks() if lecture else None,
+        cell_started_seconds=samples.cell_started_seconds if lecture else None,
     )
 
 

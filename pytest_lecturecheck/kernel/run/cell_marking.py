@@ -48,9 +48,7 @@ class CellMarking:
         """Mark nothing yet."""
         self._session, self._cells, self._origin = session, cells, origin
         self._after_seconds = after_seconds
-        self._interval_seconds = min(
-            _LONGEST_INTERVAL_SECONDS, max(_SHORTEST_INTERVAL_SECONDS, after_seconds / _PART)
-        )
+        self._interval_seconds = min(_LONGEST_INTERVAL_SECONDS, max(_SHORTEST_INTERVAL_SECONDS, after_seconds / _PART))
         self._asker: LineAsker | None = None
         self._task: asyncio.Task[None] | None = None
         self._marking: _Marking | None = None

@@ -43,6 +43,7 @@ class RunProgress:
         devices: memory of the GPUs at their last sample.
         warning: what cannot end well in the cell that is running, or an empty string.
         sample: the last sample of a long cell, or ``None``.
+        sample_seconds: time between two samples.
     """
 
     lecture: str
@@ -55,6 +56,7 @@ class RunProgress:
     devices: tuple[DeviceMemory, ...] = ()
     warning: str = ""
     sample: LineSample | None = None
+    sample_seconds: float = 0.0
 
 
 class Reaper(Protocol):

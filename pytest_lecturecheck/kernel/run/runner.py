@@ -322,7 +322,7 @@ class _LectureRun:
             self._manifest.look(self._starter.session, self._clock.elapsed_seconds)
 
     def _report_progress(self) -> None:
-        session, running = self._starter.session, self._running
+        session, running, marking = self._starter.session, self._running, self._marking
         self._ports.on_progress(
             RunProgress(
                 lecture=self._plan.lecture.name,
@@ -333,6 +333,7 @@ class _LectureRun:
                 is_ending=running is None and self._record.history.has_begun,
                 snapshot=session.probe.snapshot() if session is not None else None,
                 warning=self._warning if running is not None else "",
-                sample=self._marking.last if self._marking is not None else None,
+                sample=marking.last if marking is not None else None,
+                sample_seconds=marking.interval_seconds if marking is not None else 0.0,
             )
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final
 
+from pytest_lecturecheck.model.cell_marks import CodePlace
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.device import AllocatorUsage
 from pytest_lecturecheck.model.metric import Metric
@@ -17,6 +19,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.html.members import cohort_charts
 from pytest_lecturecheck.report.html.packing import deltas, line_at, milliseconds, series_of
 from pytest_lecturecheck.report.html.tones import cell_tone
+from pytest_lecturecheck.report.mark_text import place_text
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, line_text, value_text
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
@@ -26,6 +29,7 @@ _LEAST_POINTS: Final = 200
 _ALL_POINTS: Final = 500_000
 """Points of all lectures in total: with many lectures each has fewer, so that the page stays small enough to open."""
 _PERMILLE: Final = 1000
+_MARK_CHARS: Final = 160
 _VISIBLE_DIFFERENCE: Final = 0.02
 
 
@@ -38,9 +42,12 @@ def lecture_data(entry: Entry, most_points: int = _MOST_POINTS) -> dict[str, Any
     """Return everything the script needs for one lecture, as builtin types."""
     run = entry.run
     charts = [*_memory_charts(entry, most_points), *_device_charts(run, most_points)]
+    mark_lines, marks = _marks(run)
     return {
         "cells": _cell_rows(entry),
         "bands": [_band(cell, entry.focus) for cell in run.cells if cell.started_seconds is not None],
+        "mark_lines": mark_lines,
+        "marks": marks,
         "charts": cohort_charts(entry, most_points) if run.members else charts,
     }
 
@@ -100,6 +107,31 @@ def _band(cell: CellRun, focus: CellRun | None) -> list[Any]:
         None if end is None else milliseconds(end),
         is_focus,
     ]
+
+
+def _marks(run: Run) -> tuple[list[str], list[list[int]]]:
+    """Return the lines of long cells as text, and for each mark its start, its end and the position of its line."""
+    lines: list[str] = []
+    marks: list[list[int]] = []
+    for cell in run.cells if not run.members else ():
+        if cell.marks is None:
+            continue
+        first = len(lines)
+        lines += [_mark_line(use.place) for use in cell.marks.lines]
+        last_seconds = cell.ended_seconds if cell.ended_seconds is not None else math.inf
+        for mark, following in zip_longest(cell.marks.marks, cell.marks.marks[1:]):
+            if cell.marks.line_of(mark) is None:
+                continue
+            # Marks that were thinned out leave gaps.
+            ends = mark.until_seconds + cell.marks.interval_seconds
+            until = min(ends, last_seconds if following is None else following.seconds)
+            marks.append([milliseconds(mark.seconds), milliseconds(max(mark.seconds, until)), first + mark.line])
+    return lines, marks
+
+
+def _mark_line(place: CodePlace) -> str:
+    source = f": {place.source}" if place.source else ""
+    return one_line(f"{place_text(place)}{source}", _MARK_CHARS)
 
 
 # -- charts -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Final
 from pytest_lecturecheck.budget.drift import LEAST_COUNT, LEAST_DAYS, LEAST_FRACTION, Drift, find_drift
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.report.mark_text import long_cell_lines
 from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
@@ -135,7 +136,10 @@ def render_history(
         if len(moments) > most:
             lines.append(f"{len(moments) - most} older sessions left out")
         lines += _section("What changed", list(_changes(moments[-most - 1 :])), width, paint)
-        lines += _section("Failures read together", read_together(_runs_of(sessions, lecture, variant)), width, paint)
+        runs = _runs_of(sessions, lecture, variant)
+        lines += _section("Failures read together", read_together(runs), width, paint)
+        long_cells = [line for run in runs[-1:] for line in long_cell_lines(run)]
+        lines += _section("Long cells in the last session that ran it", long_cells, width, paint)
         lines += _section("Trend", list(_trends(moments)), width, paint)
     return lines[1:]
 

@@ -1,12 +1,24 @@
-"""Render what a failure shows of its cell's memory: the lines at the peak, what stayed, and the compiler's plan."""
+"""Render what a failure shows of its cell: lines at the peak, lines over time, what stayed, and the compiler's plan."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_lecturecheck.model.cell_marks import CellMarks
+from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.memory_profile import PeakProfile
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.mark_text import (
+    SHOWN_MARK_LINES,
+    heaviest_lines,
+    last_place,
+    loop_text,
+    period_text,
+    place_text,
+    rise_text,
+    time_share,
+)
 from pytest_lecturecheck.report.memory_text import (
     SHOWN_LINES,
     detour_text,
@@ -32,6 +44,8 @@ def memory_sections(entry: Entry, width: int, *, indent: str) -> Iterator[tuple[
         rows = _peak_rows(profile, width, indent)
         summary = profile_summary(entry, cell, profile)
         yield f"Memory at the peak of code cell {cell.number}", [*rows, *_wrapped([summary], width, indent)]
+    if cell.marks is not None and cell.marks.lines:
+        yield f"Where code cell {cell.number} was", list(_mark_rows(cell.marks, cell, width, indent))
     if cell.memory_levels is not None and (lines := list(level_lines(cell.memory_levels, cell.number))):
         yield "Memory after the cell", _wrapped(lines, width, indent)
     if (plan := shown_plan(cell)) is not None:
@@ -48,6 +62,19 @@ def _peak_rows(profile: PeakProfile, width: int, indent: str) -> list[str]:
         below = [one_line(text) for text in (line.source, detour_text(line)) if text]
         rows += [f"{' ' * (beside + 2)}{fit_end(text, max(8, width - beside - 2))}" for text in below]
     return rows
+
+
+def _mark_rows(marks: CellMarks, cell: CellRun, width: int, indent: str) -> Iterator[str]:
+    """Yield at most five rows: memory and time of the heaviest lines, and where a cell that was stopped was last."""
+    ending = last_place(marks, cell)
+    for use in heaviest_lines(marks, SHOWN_MARK_LINES - bool(ending)):
+        share = f"{time_share(use, marks) * 100:.0f} %"
+        loop, source = loop_text(use.first_loop, use.last_loop), use.place.source
+        text = f"{place_text(use.place)}, {period_text(use, cell)}{f', {loop}' if loop else ''}"
+        start = f"{indent}{rise_text(use.rise_bytes):>{_SIZE_COLUMNS}} {share:>{_SHARE_COLUMNS}}  "
+        yield fit_end(f"{start}{one_line(f'{text}: {source}' if source else text)}", width)
+    if ending:
+        yield fit_end(f"{indent}{ending}", width)
 
 
 def _wrapped(lines: Sequence[str], width: int, indent: str) -> list[str]:

@@ -13,6 +13,7 @@ from pytest_lecturecheck.units import format_duration, format_size
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _LEAST_NAME: Final = 12
+_PLACE_CHARS: Final = 32
 
 
 def render_header(
@@ -55,6 +56,7 @@ class ShownProgress:
         gpu_used_bytes: memory in use on the fullest GPU, or ``None``.
         gpu_free_bytes: memory that is left on it, or ``None``.
         warning: what cannot end well in the cell that is running, or an empty string.
+        place: the line that a long cell is in ("line 41"), or an empty string.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ShownProgress:
     gpu_used_bytes: int | None = None
     gpu_free_bytes: int | None = None
     warning: str = ""
+    place: str = ""
 
     @property
     def kernel_text(self) -> str:
@@ -89,6 +92,8 @@ def render_live(progress: ShownProgress, *, width: int) -> str:
     where = (
         f"cell {progress.cell:>{len(str(progress.total))}}/{progress.total}" if progress.cell else progress.kernel_text
     )
+    if progress.cell and progress.place:
+        where += f" {one_line(progress.place, _PLACE_CHARS)}"
     if progress.waits_for:
         where = one_line(progress.waits_for)
     parts = [f"  {where}", f"  {_clock(progress.elapsed_seconds)}"]

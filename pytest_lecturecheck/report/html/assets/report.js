@@ -93,8 +93,10 @@
   const dashes = (item) => item.dash || DASHES[item.key] || [];
 
   class Chart {
-    constructor(data, bands, place) {
+    constructor(data, bands, place, marks, markLines) {
       this.data = data;
+      this.marks = marks.map(([start, end, line]) => ({ start: start * 0.001, end: end * 0.001, line }));
+      this.markLines = markLines;
       this.hidden = new Set();
       this.times = undelta(data.time, 0.001);
       this.first = Math.min(0, this.times[0]);
@@ -201,7 +203,7 @@
         }))],
         hooks: {
           drawClear: [(chart) => this.drawBands(chart)],
-          draw: [(chart) => this.drawLines(chart)],
+          draw: [(chart) => { this.drawLines(chart); this.drawMarks(chart); }],
           setCursor: [(chart) => this.read(chart)],
           setSelect: [(chart) => this.select(chart)],
         },
@@ -241,6 +243,17 @@
         }
       });
       ctx.restore();
+    }
+
+    drawMarks(chart) {
+      const { ctx, bbox } = chart, ratio = devicePixelRatio || 1, height = 7 * ratio;
+      for (const mark of this.marks) {
+        const left = Math.max(chart.valToPos(mark.start, "x", true), bbox.left);
+        const right = Math.min(chart.valToPos(mark.end, "x", true), bbox.left + bbox.width);
+        if (right < left) continue;
+        ctx.fillStyle = colour(`kernel-${mark.line % 6 + 1}`);
+        ctx.fillRect(left, bbox.top + bbox.height - height, Math.max(right - left, ratio), height);
+      }
     }
 
     drawLines(chart) {
@@ -284,6 +297,10 @@
       return this.bands.find((band) => seconds >= band.start && seconds <= band.end);
     }
 
+    markAt(seconds) {
+      return this.marks.find((mark) => seconds >= mark.start && seconds <= mark.end);
+    }
+
     read(chart) {
       const index = chart.cursor.idx;
       const inside = index !== null && index !== undefined && chart.cursor.left >= 0;
@@ -300,7 +317,8 @@
       const where = this.bands.length ? cell : "";
       const values = this.series.filter((item) => !this.hidden.has(item.key) && item.values[index] !== null)
         .map((item) => `${item.name} ${size(item.values[index])}`);
-      return `${duration(seconds)}${where}: ${values.join(", ")}`;
+      const mark = this.markAt(seconds), line = mark ? `; ${this.markLines[mark.line]}` : "";
+      return `${duration(seconds)}${where}: ${values.join(", ")}${line}`;
     }
 
     select(chart) {
@@ -388,7 +406,7 @@
     drawCells(lecture.querySelector(".cells"), data.cells);
     const place = lecture.querySelector(".charts");
     for (const chart of data.charts) {
-      const made = new Chart(chart, data.bands, place);
+      const made = new Chart(chart, data.bands, place, data.marks, data.mark_lines);
       new ResizeObserver(() => {
         // A filtered lecture has no width; its chart is drawn when it is shown again.
         if (made.plot.clientWidth && made.plot.clientWidth !== made.width) made.again();
