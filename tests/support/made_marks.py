@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pytest_lecturecheck.model.cell_marks import CodePlace, LineSample, LoopState
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.mark_log import marks_of
@@ -55,8 +53,8 @@ def long_cell(**more):
         Metric.PEAK_FOOTPRINT: Measurement(metric=Metric.PEAK_FOOTPRINT, value=5310 * MIB, method=Method.EXACT),
     }
     values = {"number": 3, "index": 2, "line": 101, "status": CellStatus.OK, "readings": readings, **more}
-    made = CellRun(started_seconds=STARTED, ended_seconds=STARTED + WALL, **values)
-    return replace(made, marks=marks_of(samples(), INTERVAL))
+    marks = values.pop("marks", None) or marks_of(samples(), INTERVAL)
+    return CellRun(started_seconds=STARTED, ended_seconds=STARTED + WALL, marks=marks, **values)
 
 
 def long_entry(kind=VerdictKind.OVER, **more):

@@ -31,6 +31,15 @@ class _Marking:
     log: MarkLog
     loops: list[CellLoop]
     asked_at: float | None = None
+    outside: LineSample | None = None
+
+    def add(self, sample: LineSample) -> None:
+        """Add a sample; one outside of the lecture's code waits for the next, as the cell may just have ended."""
+        if self.outside is not None:
+            self.log.add(self.outside)
+        self.outside = None if sample.place.place else sample
+        if self.outside is None:
+            self.log.add(sample)
 
 
 class CellMarking:
@@ -119,7 +128,7 @@ class CellMarking:
             # The line of a call into C that held the interpreter, from the question on.
             moments.insert(0, (asked_at, asked_bytes))
         for moment, footprint_bytes in moments:
-            marking.log.add(
+            marking.add(
                 LineSample(
                     seconds=round(moment - self._origin, 3), place=place, footprint_bytes=footprint_bytes, loop=state
                 )

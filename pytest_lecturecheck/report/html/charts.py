@@ -46,8 +46,7 @@ def lecture_data(entry: Entry, most_points: int = _MOST_POINTS) -> dict[str, Any
     return {
         "cells": _cell_rows(entry),
         "bands": [_band(cell, entry.focus) for cell in run.cells if cell.started_seconds is not None],
-        "mark_lines": mark_lines,
-        "marks": marks,
+        **({"mark_lines": mark_lines, "marks": marks} if marks else {}),
         "charts": cohort_charts(entry, most_points) if run.members else charts,
     }
 

@@ -406,7 +406,7 @@
     drawCells(lecture.querySelector(".cells"), data.cells);
     const place = lecture.querySelector(".charts");
     for (const chart of data.charts) {
-      const made = new Chart(chart, data.bands, place, data.marks, data.mark_lines);
+      const made = new Chart(chart, data.bands, place, data.marks || [], data.mark_lines);
       new ResizeObserver(() => {
         // A filtered lecture has no width; its chart is drawn when it is shown again.
         if (made.plot.clientWidth && made.plot.clientWidth !== made.width) made.again();
