@@ -3,15 +3,16 @@ Run the lectures of fixtures/matrix over precisions, sizes, kernels at once and 
 
     python benchmarks/matrix.py                      what this machine can within 20 minutes
     python benchmarks/matrix.py --minutes 5          less
-    python benchmarks/matrix.py --only kalman.md     one lecture; several in turn fill the same sessions
+    python benchmarks/matrix.py --only kalman.md --kernels 1   a piece; several in turn add up
     python benchmarks/matrix.py --only none          only the findings of the sessions that are kept
-    python benchmarks/matrix.py --sizes 2 --passes 2   a trial
+    python benchmarks/matrix.py --sizes 2 --runs 2   a trial
 
 Each part is one session. A part is left out if, by the time that a run took so far, it would not end in time. The last
 lines name such parts. Arguments behind -- are handed to pytest.
 
-Every variant runs once in a new kernel with an empty compile cache, and then again in the same kernel. At one size the
-lectures run in new kernels as well. NUTS takes a quarter of a minute to compile, and starts with a filled cache.
+Every variant runs in several new kernels in turn, the first with an empty compile cache, and some passes in each. With
+several kernels at once it runs in new kernels once, and then again in the same ones. NUTS takes a quarter of a minute
+to compile, and starts with a filled cache.
 """
 
 from __future__ import annotations
@@ -66,34 +67,28 @@ class Part:
         return count
 
 
-def parts(sizes: int, runs: int, passes: int, gpus: int) -> list[Part]:
+def parts(options: argparse.Namespace, gpus: int) -> list[Part]:
     """Return the parts of the matrix, the most telling ones first."""
-    device = {"device": ("cpu", "gpu")} if gpus else {}
-    middle = {name: values[(sizes - 1) // 2 : (sizes - 1) // 2 + 1] for name, values in SIZES.items()}
-    found = [
-        Part(
-            name,
-            {**device, "precision": PRECISIONS, "concurrency": (1, 2, 3), "size": values[:sizes]},
-            passes=passes,
-            is_prepared=name == NUTS,
-        )
-        for name, values in SIZES.items()
-    ]
-    found.append(
-        Part(
-            NUTS,
-            {**device, "precision": PRECISIONS, "sampler": SAMPLERS, "size": middle[NUTS]},
-            passes=passes,
-            is_prepared=True,
-        )
-    )
-    found += [
-        Part(name, {**device, "precision": PRECISIONS[1:], "size": middle[name]}, runs=2 if name == NUTS else runs)
-        for name in SIZES
-    ]
+    device: dict[str, tuple[object, ...]] = {"device": ("cpu", "gpu")} if gpus else {}
+    several = tuple(count for count in options.kernels if count > 1)
+    found = []
+    for name, sizes in SIZES.items():
+        is_prepared = name == NUTS
+        # The last axis alternates fastest: what is compared with each other runs in turn.
+        axes = {**device, "size": sizes[: options.sizes], "precision": PRECISIONS}
+        if 1 in options.kernels:
+            runs = min(2, options.runs) if is_prepared else options.runs
+            found.append(Part(name, axes, runs, options.passes, is_prepared))
+        if several:
+            found.append(Part(name, {**axes, "concurrency": several}, 1, 2 * options.passes, is_prepared))
+    if 1 in options.kernels:
+        middle = SIZES[NUTS][(options.sizes - 1) // 2]
+        axes = {**device, "size": (middle,), "precision": PRECISIONS, "sampler": SAMPLERS}
+        found.append(Part(NUTS, axes, min(2, options.runs), options.passes, is_prepared=True))
+        found.append(Part(NUTS, {**device, "size": (middle,), "precision": PRECISIONS[1:]}, 2))
     if gpus > 1:
         counts = tuple(count for count in (1, 2, 4, 8) if count <= gpus)
-        found += [Part(name, {"gpus": counts, "size": values[-1:]}, runs) for name, values in SIZES.items()]
+        found += [Part(name, {"gpus": counts, "size": values[-1:]}, options.runs) for name, values in SIZES.items()]
     return found
 
 
@@ -150,6 +145,10 @@ def run_parts(wanted: list[Part], deadline: float, extra: list[str]) -> tuple[li
     return left_out, status
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="time for everything (default: 20)")
@@ -162,11 +161,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("build/matrix"), help="folder of the findings")
     options, extra = parser.parse_known_args()
     extra = [text for text in extra if text != "--"]
-    wanted = [
-        part
-        for part in parts(options.sizes, options.runs, options.passes, gpu_count())
-        if options.only is None or part.lecture in options.only
-    ]
+    wanted = [part for part in parts(options, gpu_count()) if options.only is None or part.lecture in options.only]
     left_out, status = run_parts(wanted, time.monotonic() + 60 * options.minutes, extra)
     command = [sys.executable, "-m", "pytest_lecturecheck.commands.main", "findings", "--root", str(HERE)]
     subprocess.run([*command, "--output", str(options.output.resolve())], check=False)

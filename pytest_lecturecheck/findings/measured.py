@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_lecturecheck.findings.spread import Spread, spread_of
+from pytest_lecturecheck.findings.spread import Ratio, Spread, ratio_of, spread_of
 from pytest_lecturecheck.model.axis import KERNELS_PART
 from pytest_lecturecheck.model.kernel_pass import KernelPass
 from pytest_lecturecheck.model.metric import Metric
@@ -210,6 +210,13 @@ class Measured:
             if key.value(axis) is not None:
                 found.setdefault(key.without(axis), []).append(group)
         return found
+
+
+def work_ratio(base: Group, other: Group) -> Ratio | None:
+    """Compare the time of the work of two groups, by the rounds that both have; passes count by their kernels."""
+    has_passes = bool(base.passes and other.passes)
+    kernel_of = (lambda number: number // _MOST_PASSES) if has_passes else None
+    return ratio_of(base.work_by_round(), other.work_by_round(), kernel_of=kernel_of)
 
 
 def pass_work_seconds(item: KernelPass) -> float:

@@ -48,9 +48,10 @@ def concurrency_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     for key, groups in tried.items():
         ordered = sorted(groups, key=lambda group: group.conditions.kernel_count)
         alone = next((g.spread(_wall) for g in ordered if g.conditions.kernel_count == 1), None)
-        rows += [(key.platform, key.lecture, key.text, *_row(group, alone)) for group in ordered]
         safe = safe_concurrency([cohort_of(sample.run) for group in ordered for sample in group.samples])
         most = ordered[-1].conditions.kernel_count
+        safe_text = f"{most} or more" if safe == most else str(safe or "none")
+        rows += [(key.platform, key.lecture, key.text, *_row(group, alone), safe_text) for group in ordered]
         parts.append((safe or 0, most))
         values.append(
             KeyValue(key=f"safe-kernels {key.platform} {key.lecture} {key.text}", value=safe or 0, low=safe or 0,
@@ -67,7 +68,7 @@ def concurrency_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         title="Kernels at once",
         columns=(
             "platform", "lecture", "variant", "kernels", "time", "in sequence", "again in one kernel", "work",
-            "memory, together", "GPU live", "GPU used", "failed",
+            "memory, together", "GPU live", "GPU used", "failed", "safe",
         ),
         rows=tuple(rows),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_lecturecheck.findings.break_even import BreakEven, BreakEvenKind, Compared, find_break_even
 from pytest_lecturecheck.findings.document import KeyValue, Picture, Point, Section, Series, Table
-from pytest_lecturecheck.findings.measured import Conditions, Group, Measured, count_runs, size_of
+from pytest_lecturecheck.findings.measured import Conditions, Group, Measured, count_runs, size_of, work_ratio
 from pytest_lecturecheck.findings.spread import Conclusion, Ratio, number_text, ratio_of
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.units import format_duration
@@ -39,7 +39,7 @@ def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     """Return what float64 costs for each workload and device, and the values."""
     pairs = [pair for pair in measured.pairs("precision", "f32", "f64") if pair[0].conditions.kernel_count == 1]
     title = "1. What does float64 cost?"
-    found = [(base, other, ratio) for base, other in pairs if (ratio := _ratio(base, other)) is not None]
+    found = [(base, other, ratio) for base, other in pairs if (ratio := work_ratio(base, other)) is not None]
     if not found:
         return Section(title=title, answer="not answered: no lecture ran with both precisions (axis precision)"), []
     rows, values = [], []
@@ -79,10 +79,6 @@ def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
 
 def _key(what: str, conditions: Conditions) -> str:
     return f"{what} {conditions.platform} {conditions.lecture} {conditions.text}"
-
-
-def _ratio(base: Group, other: Group) -> Ratio | None:
-    return ratio_of(base.work_by_round(), other.work_by_round())
 
 
 def _memory_ratio(base: Group, other: Group) -> str:
@@ -181,7 +177,7 @@ def _device_pairs(measured: Measured) -> list[tuple[Group, Group]]:
 
 def _ratio_of_medians(base: Group, other: Group) -> Ratio | None:
     """Compare two groups: by rounds where they ran in turn, else every value with the median of the other group."""
-    paired = _ratio(base, other)
+    paired = work_ratio(base, other)
     if paired is not None:
         return paired
     middle = base.work
@@ -212,7 +208,7 @@ def sampler_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     """Return how vectorized and sequential chains compare."""
     title = "4. Which sampler configuration is faster and safer?"
     pairs = list(measured.pairs("sampler", "sequential", "vectorized"))
-    found = [(base, other, ratio) for base, other in pairs if (ratio := _ratio(base, other)) is not None]
+    found = [(base, other, ratio) for base, other in pairs if (ratio := work_ratio(base, other)) is not None]
     if not found:
         return Section(title=title, answer="not answered: no lecture ran with both values of the axis sampler"), []
     rows = []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 LEAST_COUNT: Final = 5
 """A median of fewer values is shown, and nothing is concluded from it."""
+_LEAST_KERNELS: Final = 2
+_MANY: Final = 10**9
 _TAIL: Final = 0.05
 _NARROW: Final = 1.25
 """An interval whose ends differ by no more than this factor can show that there is no difference worth naming."""
@@ -26,17 +28,19 @@ class Spread:
         low: lower end of the interval; the lowest value where there are fewer than eight.
         high: upper end.
         count: number of values.
+        kernel_count: number of kernels that they come from; what one kernel does says little about the next.
     """
 
     median: float
     low: float
     high: float
     count: int
+    kernel_count: int = _MANY
 
     @property
     def is_enough(self) -> bool:
-        """Return True if there are values enough to conclude something."""
-        return self.count >= LEAST_COUNT
+        """Return True if there are values enough, of kernels enough, to conclude something."""
+        return self.count >= LEAST_COUNT and self.kernel_count >= _LEAST_KERNELS
 
 
 def spread_of(values: Sequence[float]) -> Spread | None:
@@ -87,20 +91,27 @@ class Ratio:
         return f"{number_text(item.median)} ({number_text(item.low)} to {number_text(item.high)})"
 
 
-def ratio_of(base: Mapping[int, float], other: Mapping[int, float]) -> Ratio | None:
+def ratio_of(
+    base: Mapping[int, float], other: Mapping[int, float], *, kernel_of: Callable[[int], int] | None = None
+) -> Ratio | None:
     """
     Compare two quantities that were measured in turn: the ratio within each round, so that drift cancels.
 
     Args:
         base: values by the number of the round.
         other: the same; ratios are those of ``other`` to ``base``.
+        kernel_of: returns the kernel of a round, where several rounds share one; by default each has its own.
 
     Returns:
         The ratio, or ``None`` where no round has both.
     """
     rounds = sorted(base.keys() & other.keys())
     spread = spread_of([other[number] / base[number] for number in rounds if base[number] > 0])
-    return None if spread is None else Ratio(spread=spread, conclusion=_conclude(spread))
+    if spread is None:
+        return None
+    if kernel_of is not None:
+        spread = replace(spread, kernel_count=len({kernel_of(number) for number in rounds}))
+    return Ratio(spread=spread, conclusion=_conclude(spread))
 
 
 def _conclude(spread: Spread) -> Conclusion:
