@@ -59,7 +59,8 @@ def concurrency_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         )  # fmt: skip
     limited = sum(safe < most for safe, most in parts)
     least = min(safe for safe, _ in parts)
-    answer = f"{least} kernels at once were safe for all {len(parts)} lectures and variants tried" if least else (
+    tried_text = "the one lecture" if len(parts) == 1 else f"all {len(parts)} lectures and variants"
+    answer = f"{least} kernels at once were safe for {tried_text} tried" if least else (
         f"{limited} of {len(parts)} lectures and variants are not safe with every number tried"
     )  # fmt: skip
     gpu = "" if measured.has_gpu_runs else " Not answered for GPUs: no GPU runs."
@@ -125,7 +126,7 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         else "No lecture compiled anything"
     )
     gain = spread_of(saved)
-    if gain is not None:
+    if gain is not None and middle is not None:
         answer += f"; a warm compile cache saves {format_duration(max(0.0, gain.median))} of a run in the median"
     table = Table(
         name="compiling",
@@ -193,11 +194,16 @@ def failure_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         rows=tuple(rows),
     )
     answer = (
-        f"{len(failed)} run{'' if len(failed) == 1 else 's'} failed, and {recalled} {again} a known failure was "
-        "repeated without running the lecture."
+        f"{len(failed)} run{'' if len(failed) == 1 else 's'} failed{_after(failed)}, and {recalled} {again} a known "
+        "failure was repeated without running the lecture."
     )
     basis = f"{len(failed) + recalled} runs"
     return Section(title=title, answer=answer, basis=basis, tables=(table,) if rows else ()), []
+
+
+def _after(failed: Sequence[tuple[Conditions, Sample]]) -> str:
+    walls = [wall for _, sample in failed if (wall := _wall(sample)) is not None]
+    return f", at the latest after {format_duration(max(walls))}" if walls else ""
 
 
 # -- gaps and scaling -------------------------------------------------------------------------------------------------

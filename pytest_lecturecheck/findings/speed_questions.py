@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_lecturecheck.findings.break_even import BreakEven, BreakEvenKind, Compared, find_break_even
+from pytest_lecturecheck.findings.break_even import BreakEven, Compared, find_break_even
 from pytest_lecturecheck.findings.document import KeyValue, Picture, Point, Section, Series, Table
 from pytest_lecturecheck.findings.measured import Conditions, Group, Measured, count_runs, size_of, work_ratio
 from pytest_lecturecheck.findings.spread import Conclusion, Ratio, number_text, ratio_of
@@ -14,6 +14,7 @@ from pytest_lecturecheck.units import format_duration
 
 _NO_VALUE = "-"
 _ANY = ""
+_NAMED = 4
 
 
 def _seconds(group: Group) -> str:
@@ -21,7 +22,7 @@ def _seconds(group: Group) -> str:
     return _NO_VALUE if spread is None else format_duration(spread.median)
 
 
-def _summary(ratios: Sequence[Ratio], more: str, less: str) -> str:
+def _summary(ratios: Sequence[Ratio], more: str, less: str, base: str) -> str:
     counts = {kind: sum(ratio.conclusion is kind for ratio in ratios) for kind in Conclusion}
     texts = {
         Conclusion.MORE: f"{more} in",
@@ -32,7 +33,14 @@ def _summary(ratios: Sequence[Ratio], more: str, less: str) -> str:
     }
     parts = [f"{texts[kind]} {count}" for kind, count in counts.items() if count]
     count = "1 comparison" if len(ratios) == 1 else f"{len(ratios)} comparisons"
-    return f"Of {count}: {', '.join(parts)}."
+    clear = [item.spread.median for item in ratios if item.conclusion in {Conclusion.MORE, Conclusion.LESS}]
+    extent = f"; where it is clear, {_extent(clear)} of the time {base}" if clear else ""
+    return f"Of {count}: {', '.join(parts)}{extent}."
+
+
+def _extent(values: Sequence[float]) -> str:
+    low, high = (f"{value:.0%}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
@@ -66,7 +74,9 @@ def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         rows=tuple(rows),
         numbers=tuple(numbers),
     )  # fmt: skip
-    answer = _summary([item[2] for item in found], "float64 takes longer", "float64 takes less time") + gpu
+    answer = (
+        _summary([item[2] for item in found], "float64 takes longer", "float64 takes less time", "with float32") + gpu
+    )
     section = Section(
         title=title,
         answer=answer,
@@ -130,11 +140,12 @@ def break_even_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         ("lecture", "variant", "kind", "size", "low", "high"),
         *((key.lecture, key.text, item.kind.value, item.size, item.low, item.high) for key, item in results.items()),
     )
-    counts = {kind: sum(item.kind is kind for item in results.values()) for kind in BreakEvenKind}
-    parts = [f"{kind.value} {count}" for kind, count in counts.items() if count]
+    parts = [f"{key.lecture} {key.text} {break_even_text(item)}" for key, item in results.items()]
+    more = f"; and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    mixes = "1 mix" if len(results) == 1 else f"{len(results)} mixes"
     section = Section(
         title=title,
-        answer=f"Of {len(results)} mixes of operations: break-even {', '.join(parts)}.",
+        answer=f"Break-even size of {mixes} of operations: {'; '.join(parts[:_NAMED])}{more}.",
         basis=count_runs(group for base, other, _ in found for group in (base, other)),
         tables=(
             Table(
@@ -234,7 +245,9 @@ def sampler_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     ]
     section = Section(
         title=title,
-        answer=_summary([item[2] for item in found], "vectorized takes longer", "vectorized takes less time"),
+        answer=_summary(
+            [item[2] for item in found], "vectorized takes longer", "vectorized takes less time", "in sequence"
+        ),
         basis=count_runs(group for base, other, _ in found for group in (base, other)),
         tables=(table,),
     )

@@ -14,6 +14,8 @@ LEAST_COUNT: Final = 5
 _LEAST_KERNELS: Final = 2
 _MANY: Final = 10**9
 _TAIL: Final = 0.05
+_ALIKE: Final = 1.05
+"""A ratio of less than this is no difference worth naming, however well it is known."""
 _NARROW: Final = 1.25
 """An interval whose ends differ by no more than this factor can show that there is no difference worth naming."""
 
@@ -117,6 +119,8 @@ def ratio_of(
 def _conclude(spread: Spread) -> Conclusion:
     if not spread.is_enough:
         return Conclusion.FEW
+    if spread.low >= 1 / _ALIKE and spread.high <= _ALIKE:
+        return Conclusion.SAME
     if spread.low > 1:
         return Conclusion.MORE
     if spread.high < 1:
