@@ -263,7 +263,7 @@ class Agent:
         # The agent must never be the reason why a lecture fails.
         if self.folder and LINE_SAMPLING in self.sources:
             with contextlib.suppress(Exception):
-                self._load(LINE_SAMPLING)["LineSampling"](self.shell, self.folder).offer()
+                self._load(LINE_SAMPLING)["LineSampling"](self, self.folder).offer()
 
     def _listen_to_jax(self, monitoring: Any) -> None:
         self._load_devices()

@@ -47,12 +47,13 @@ class LineSampling:
     Answers requests on the control thread.
 
     Args:
-        shell: IPython's shell.
+        agent: the agent, which knows how many requests have ended.
         folder: the kernel's private folder.
     """
 
-    def __init__(self, shell: Any, folder: str) -> None:
-        self.shell = shell
+    def __init__(self, agent: Any, folder: str) -> None:
+        self.agent = agent
+        self.shell = agent.shell
         self.pid = os.getpid()
         self.main = threading.main_thread().ident
         self.answer_path = f"{folder}/{ANSWER_PIPE}"
@@ -78,7 +79,7 @@ class LineSampling:
         """Answer the last request; the agent must never be the reason why a lecture fails."""
         try:
             asked = json.loads(os.read(fd, _MOST_ASKED).split(b"\n")[-2])
-            found = {"number": asked["number"], **self.sample(asked["names"])}
+            found = {"number": asked["number"], "ended": self.agent.request_count, **self.sample(asked["names"])}
             self._send(json.dumps(found).encode("ascii") + b"\n")
         except Exception:  # noqa: BLE001, S110 - the session reports what is missing
             pass

@@ -113,6 +113,10 @@ class CellMarking:
             while True:
                 marking.asked_at, asked_bytes = time.perf_counter(), self._footprint_bytes()
                 answer = await self._asker.ask(sorted(asked))
+                if answer.get("ended") == self._session.request_count:
+                    # The reply is on its way.
+                    marking.asked_at = None
+                    return
                 self._note(marking, files, answer, asked_bytes)
                 spent = time.perf_counter() - marking.asked_at
                 marking.asked_at = None
