@@ -6,7 +6,7 @@ lectures that had finished, the report and the kept session must be there. After
 keep every run that had finished, and budgets must be written from it. No process may be left. Exits with 1 where
 something is wrong.
 
-Usage: python benchmarks/interruptions.py [--moments 20] [--seconds 12] [--workers 0]
+Usage: python benchmarks/interruptions.py [--moments 20] [--begin 0] [--seconds 12] [--workers 0]
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ COMMAND = "from pytest_lecturecheck.commands.main import main; raise SystemExit(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=20)
+    parser.add_argument("--begin", type=float, default=0.0, help="seconds after the start when the moments begin")
     parser.add_argument("--seconds", type=float, default=12.0, help="the moments are spread over this time")
     parser.add_argument("--workers", type=int, default=0)
     options = parser.parse_args()
@@ -38,7 +39,7 @@ def main() -> int:
     longest = 0.0
     for number in (signal.SIGTERM, signal.SIGKILL):
         for moment in range(options.moments):
-            seconds = options.seconds * (moment + 1) / options.moments
+            seconds = options.begin + options.seconds * (moment + 1) / options.moments
             with tempfile.TemporaryDirectory(prefix="interrupted-") as name:
                 folder = Path(name)
                 write_lectures(folder)

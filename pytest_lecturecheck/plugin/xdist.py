@@ -75,9 +75,9 @@ def progress_sender(config: pytest.Config) -> Callable[[str], None]:
 
 class WorkerStop:
     """
-    Hooks of a worker that stop it when the controller is interrupted, and report its end.
+    Hooks of a worker that stop it when the controller is interrupted or has ended, and report its end.
 
-    execnet interrupts a worker only five seconds after its controller has ended.
+    execnet interrupts a worker only five seconds after its controller has ended, which was killed then.
 
     Args:
         config: the worker's configuration.
@@ -91,7 +91,8 @@ class WorkerStop:
 
     def pytest_sessionstart(self) -> None:
         """Listen to the controller."""
-        self._channel.setcallback(self._take)
+        # The end of the channel is that of the controller.
+        self._channel.setcallback(self._take, endmarker=_STOP)
 
     def _take(self, text: object) -> None:
         if text == _STOP:

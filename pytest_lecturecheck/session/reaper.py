@@ -45,7 +45,9 @@ class Reaper:
             supervisor_pid: parent of the kernel, which ends with the session unless a lecture has stopped it.
         """
         supervisor = None if supervisor_pid is None else (supervisor_pid, start_ticks(supervisor_pid))
-        run = json.dumps({"pid": pid, "folders": folders, "group": group, "supervisor": supervisor})
+        run = json.dumps(
+            {"pid": pid, "since": start_ticks(pid), "folders": folders, "group": group, "supervisor": supervisor}
+        )
         self._runs[token] = f"+{token} {run}"
         if not self._start():
             self._send(self._runs[token])

@@ -16,8 +16,8 @@ _ROUND_SECONDS = 0.02
 _SWEEP_SECONDS = 0.2
 _KILL_SECONDS = 10.0
 """A killed process needs a core before it is gone, and a busy machine takes its time to give it one."""
-_START_FIELD = 22
-"""``starttime`` of ``/proc/PID/stat``, as proc(5) counts."""
+_THREADS_FIELD, _START_FIELD = 20, 22
+"""``num_threads`` and ``starttime`` of ``/proc/PID/stat``, as proc(5) counts."""
 _FOLDER_PREFIXES = ("lc-", "lc-run-", "lecturecheck-")
 
 
@@ -81,7 +81,10 @@ def _pids_of(token: str, run: dict[str, object]) -> set[int]:
 
     from pytest_lecturecheck.probe.marked_processes import find_marked  # noqa: PLC0415 - as above
 
-    pids = {pid for pid in find_marked(token) if not _is_zombie(pid)}
+    # A lecture can write its mark into the environment of any process of its user: older ones are not of the run.
+    since = run.get("since")
+    first = since if isinstance(since, int) else -1
+    pids = {pid for pid in find_marked(token) if not _is_zombie(pid) and start_ticks(pid) >= first}
     if run.get("group"):
         with suppress(OSError, ValueError), open(f"{run['group']}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123
             pids |= {int(word) for word in file.read().split()}
@@ -124,7 +127,9 @@ def _is_zombie(pid: int) -> bool:
             text = file.read()
     except OSError:
         return True
-    return text.rpartition(")")[2].split()[:1] == ["Z"]
+    fields = text.rpartition(")")[2].split()
+    # One whose first thread alone has ended is none.
+    return fields[:1] == ["Z"] and fields[_THREADS_FIELD - 3 : _THREADS_FIELD - 2] in (["0"], ["1"])
 
 
 def _is_alive(pid: int) -> bool:

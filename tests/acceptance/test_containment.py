@@ -25,6 +25,12 @@ os.pwrite(memory, bytes(size), start)
 open('up', 'w').close()
 time.sleep(600)
 """
+FIRST_THREAD_ENDS = """
+import ctypes, os, signal, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+exit_thread = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+ctypes.CDLL(None).syscall(exit_thread, 0)
+"""
 START = {
     "an environment of its own": """
         import os, subprocess
@@ -39,6 +45,12 @@ START = {
         import os, subprocess, sys, time
         child = subprocess.Popen([sys.executable, "-c", {WIPES_ITS_MARK!r}], start_new_session=True)
         while not os.path.exists("up"):
+            time.sleep(0.02)
+        open("pids", "a").write(f"{{child.pid}} ")
+    """,
+    "a process that looks like a zombie": f"""
+        child = subprocess.Popen([sys.executable, "-c", {FIRST_THREAD_ENDS!r}], env={{}})
+        while open(f"/proc/{{child.pid}}/stat").read().rpartition(")")[2].split()[0] != "Z":
             time.sleep(0.02)
         open("pids", "a").write(f"{{child.pid}} ")
     """,

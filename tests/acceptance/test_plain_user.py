@@ -39,6 +39,19 @@ while open(f"/proc/{child.pid}/comm").read() != "sleep\\n":
     time.sleep(0.01)
 open("root.pid", "w").write(str(child.pid))
 """
+# The mark by which processes of a run are found without a supervisor, in the environment of the session itself.
+MARK_SESSION = """
+import os, signal, time
+def fields(pid):
+    return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+session = int(fields(int(fields(os.getppid())[1]))[1])
+mark = b"LECTURECHECK_RUN=" + os.environ["LECTURECHECK_RUN"].encode() + b"\\0"
+memory = os.open(f"/proc/{session}/mem", os.O_WRONLY)
+os.pwrite(memory, mark, int(fields(session)[47]))
+assert open(f"/proc/{session}/environ", "rb").read().startswith(mark)
+os.kill(os.getppid(), signal.SIGKILL)
+time.sleep(600)
+"""
 LECTURES = {
     "lost.ipynb": ("import sys\nsys.stdout = object()",),
     "forged.ipynb": (forge("ok", ends=True) + "1 / 0", "2"),
@@ -46,6 +59,7 @@ LECTURES = {
         "import threading, time\nthreading.Thread(target=time.sleep, args=(0.5,), name='a\\ud800').start()",
     ),
     "kills.ipynb": (KILL_BOTH,),
+    "marks.ipynb": (MARK_SESSION,),
     "segment.ipynb": (SEGMENT,),
     "root.ipynb": (OTHER_USER,),
 }
@@ -105,6 +119,11 @@ def test_an_orphan_does_not_outlive_supervisor_and_server(session, project):
     found = session.findings("kills.ipynb")
     assert any(text.startswith(f"left a process running: pid {pid}, ") for text in found)
     assert any(text.startswith("somebody killed the kernel's supervisor and the server of kernels") for text in found)
+
+
+def test_a_session_with_the_mark_of_a_run_does_not_end_itself(session):
+    assert session.verdict("marks.ipynb")["headline"].startswith("kernel was killed together with its supervisor")
+    assert "went down" not in session.text
 
 
 def test_a_segment_of_system_v_is_removed(session):

@@ -190,7 +190,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def has_ended(pid: int) -> bool:
     """Tell whether a process has ended; what nobody has waited for yet is a zombie, and that is dead."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        process = psutil.Process(pid)
+        # One whose first thread alone has ended is alive.
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
     except psutil.NoSuchProcess:
         return True
 

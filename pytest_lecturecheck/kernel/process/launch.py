@@ -91,6 +91,8 @@ class Kernel:
 
     def is_older(self, pid: int) -> bool:
         """Return True if a process existed before the kernel, so that the lecture cannot have started it."""
+        if pid == os.getpid():
+            return True
         with suppress(psutil.Error):
             return psutil.Process(pid).create_time() < self._created
         return False
@@ -99,7 +101,7 @@ class Kernel:
         """Return True if a process that was seen below the kernel is still that one, and alive."""
         with suppress(psutil.Error):
             process = psutil.Process(pid)
-            return process.create_time() >= self._created and process.status() != psutil.STATUS_ZOMBIE
+            return process.create_time() >= self._created and not has_ended(process)
         return False
 
     @property
@@ -124,7 +126,7 @@ class Kernel:
             return False
         supervised.wake_supervisor()
         with suppress(psutil.Error):
-            return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+            return has_ended(psutil.Process(self.pid))
         return False
 
     @property
@@ -147,6 +149,16 @@ class Kernel:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self.group is not None:
             self.group.remove()
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """
+    Return True for a zombie; one whose first thread alone has ended is none.
+
+    Raises:
+        psutil.Error: the process is gone.
+    """
+    return process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD} and process.num_threads() <= 1
 
 
 async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default

@@ -15,7 +15,7 @@ from typing import Final
 import psutil
 
 from pytest_lecturecheck.kernel.launchers.fork_server import descendants
-from pytest_lecturecheck.kernel.process.launch import Kernel
+from pytest_lecturecheck.kernel.process.launch import Kernel, has_ended
 
 FindMarked = Callable[[str], Iterable[int]]
 """Returns the ids of all processes whose environment holds the run's token."""
@@ -31,7 +31,6 @@ _BUSY_GRACE_SECONDS: Final = 5.0
 """Time for a helper that is not asleep: it is probably exiting, but the machine is busy."""
 _REAP_SECONDS: Final = 5.0
 _SWEEP_SECONDS: Final = 0.2
-_GONE: Final = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 _MOST_NAMED: Final = 100
 """Maximum number of processes that are described before they are killed."""
 
@@ -124,7 +123,9 @@ def find_run_processes(kernel: Kernel, find_marked: FindMarked) -> FindMarked:
         supervisor_pid = kernel.supervisor_pid
         if supervisor_pid is not None:
             return descendants(supervisor_pid)
-        return {*find_marked(token), *kernel.provisioner.strays}
+        # A lecture can write its mark into the environment of any process of its user, this one included.
+        marked = (pid for pid in find_marked(token) if not kernel.is_older(pid))
+        return {*marked, *kernel.provisioner.strays}
 
     return find
 
@@ -159,7 +160,7 @@ def _living(kernel: Kernel, marked: set[int], killed: set[int]) -> list[psutil.P
     for pid in pids:
         with suppress(psutil.Error):
             process = psutil.Process(pid)
-            if process.status() not in _GONE:
+            if not has_ended(process):
                 living.append(process)
     return living
 
@@ -182,7 +183,7 @@ def _descendants(pids: Iterable[int]) -> set[int]:
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             # A dead process has no children, and searching for them reads all processes of the machine.
-            if process.status() not in _GONE:
+            if not has_ended(process):
                 found |= {child.pid for child in process.children(recursive=True)}
     return found
 

@@ -170,12 +170,21 @@ class ProcessTree:
                 bound_bytes += status.rss_bytes + status.swap_bytes
                 largest_bytes = max(largest_bytes, status.rss_bytes + status.swap_bytes)
                 continue
+            if is_there and (thread := self._living_thread(pid)) is not None:
+                # The first thread alone has ended, and the others hold the memory.
+                file.close()
+                self._members[pid] = StatusFile(f"{self._root}/{pid}/task/{thread}/status")
+                continue
             if is_there:
                 # A zombie holds no memory, and stays in the lists until its parent reaps it.
                 self._zombies.add(pid)
             self._strays.discard(pid)
             self._members.pop(pid).close()
         return MemberSum(bound_bytes=bound_bytes, largest_bytes=largest_bytes, process_count=len(self._members))
+
+    def _living_thread(self, pid: int) -> int | None:
+        """Return a thread of a process that is listed as a zombie, or ``None`` if it has no other than the first."""
+        return next((thread for thread in _numbers_in(f"{self._root}/{pid}/task") if thread != pid), None)
 
     def close(self) -> None:
         """Close all files; safe to call twice."""

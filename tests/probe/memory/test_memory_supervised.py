@@ -118,6 +118,19 @@ def test_orphans_are_found_without_lists_of_children(supervised, open_probe):
     assert probe.snapshot().process_count == 2
 
 
+def test_a_process_counts_although_its_first_thread_has_ended(supervised, open_probe):
+    """The system lists it as a zombie, without the memory that its other threads hold."""
+    probe = open_probe(supervisor_pid=SUPERVISOR)
+    probe.begin_cell()
+    adopt(supervised, rss=20)
+    probe.sample(0.025)
+    supervised.memory(f"{ORPHAN}/task/301", rss=300)
+    supervised.write(f"{ORPHAN}/status", "Name:\tpython\nState:\tZ (zombie)\nThreads:\t2\n")
+    probe.sample(0.025)
+    probe.sample(0.025)
+    assert footprint(probe.end_cell()).value >= 300 * MIB
+
+
 def test_what_was_found_before_the_supervisor_was_killed_is_kept(supervised, open_probe):
     """The server of kernels, which would adopt it, can have been killed as well."""
     probe = open_probe(supervisor_pid=SUPERVISOR)
