@@ -8,7 +8,7 @@ from typing import Final
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.safe_text import one_line
-from pytest_lecturecheck.units import format_declared_size, format_duration, format_size
+from pytest_lecturecheck.units import format_declared_size, format_duration, format_fraction, format_size
 
 LONGEST_QUOTE: Final = 300
 """Characters of a line that is quoted from a lecture's output."""
@@ -138,6 +138,10 @@ def memory_lines(evidence: Evidence) -> Iterator[str]:
     if evidence.conditions.cap_bytes is not None:
         held = f", held by {method}" if (method := one_line(evidence.conditions.cap_method)) else ""
         yield f"memory cap of this run {format_size(evidence.conditions.cap_bytes)}{held}"
+    declared, peak = evidence.memory.declared_bytes, evidence.memory.peak_footprint_bytes
+    if declared is not None:
+        share = f"; the peak is {format_fraction(peak / declared).lstrip('+')} of it" if peak and declared else ""
+        yield f"declared memory {format_declared_size(declared)}{share}"
 
 
 def oom_lines(evidence: Evidence) -> Iterator[str]:

@@ -82,12 +82,18 @@ def render_required_changes(entries: Sequence[Entry]) -> str:
     made = made_entries(entries)
     if checklist := _checklist(made):
         blocks.append("##### Missing computational requirements\n\n" + "\n".join(checklist))
-    if made and not has_declared(made):
+    if made and not has_declared(made) and not _is_declared_for_failures(made):
         blocks.append(
             "Nothing was declared for these runs (`--lecture-declared-memory`, `--lecture-declared-time`). If the "
             f"README states neither memory nor time, ask for both:\n\n> [REQUIRED] {_REQUIREMENTS}"
         )
     return "\n\n".join(blocks) or "None follow from these runs."
+
+
+def _is_declared_for_failures(made: Sequence[Entry]) -> bool:
+    """Return True if memory was declared for a run that ended badly, which is compared with nothing."""
+    found = [entry.run.evidence for entry in made if entry.run.evidence is not None]
+    return any(evidence.memory.declared_bytes is not None for evidence in found)
 
 
 def _change(request: ChangeRequest) -> str:
