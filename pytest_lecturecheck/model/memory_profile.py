@@ -73,6 +73,7 @@ class MemoryLevels:
         stayed_bytes: how much more that is than after the cell before.
         allocated_bytes: what the C library's allocator has handed out, or ``None`` where it does not say.
         reason: why there are no values, or an empty string.
+        is_alone: whether no level was taken before the cell: sizes are those of all that is in memory.
     """
 
     parts: tuple[LevelPart, ...] = ()
@@ -81,6 +82,7 @@ class MemoryLevels:
     stayed_bytes: int | None = None
     allocated_bytes: int | None = None
     reason: str = ""
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.memory_profile import LevelPart, MemoryLevels, PartKind, PeakLine, PeakProfile
+from pytest_lecturecheck.model.memory_profile import LevelPart, PartKind, PeakLine, PeakProfile
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.safe_text import one_line
@@ -17,6 +17,7 @@ _PARTS: Final = 5
 _TYPES: Final = 3
 _WORTH_BYTES: Final = 1 << 20
 """A smaller part is not named in texts; the JSON report has it."""
+_FREED_FRACTION: Final = 0.05
 _MESSAGE_CHARS: Final = 1000
 _UNNAMED: Final = {
     PartKind.THREAD_STACKS: "stacks of threads",
@@ -53,8 +54,7 @@ def cell_lines(entry: Entry, cell: CellRun) -> Iterator[str]:
         for line in profile.lines[:SHOWN_LINES]:
             yield f"{peak_line_text(line, profile)}{_detour(line)}"
         yield profile_summary(entry, cell, profile)
-    if cell.memory_levels is not None:
-        yield from level_lines(cell.memory_levels, cell.number)
+    yield from level_lines(cell)
 
 
 # -- the peak ---------------------------------------------------------------------------------------------------------
@@ -114,8 +114,11 @@ def _cost(entry: Entry, cell: CellRun, profile: PeakProfile) -> str:
 # -- levels -----------------------------------------------------------------------------------------------------------
 
 
-def level_lines(levels: MemoryLevels, number: int) -> Iterator[str]:
+def level_lines(cell: CellRun) -> Iterator[str]:
     """Yield what stayed after a cell, and what only the output history keeps; nothing where it is little."""
+    levels, number = cell.memory_levels, cell.number
+    if levels is None:
+        return
     if levels.reason:
         yield f"what stayed in memory after code cell {number} is not known: {one_line(levels.reason)}"
         return
@@ -126,7 +129,9 @@ def level_lines(levels: MemoryLevels, number: int) -> Iterator[str]:
     if not grown and (stayed is None or stayed < _WORTH_BYTES):
         return
     head = f"after code cell {number}"
-    if stayed is not None:
+    if levels.is_alone and levels.level_bytes is not None:
+        head = f"{head} {format_size(levels.level_bytes)} were in memory"
+    elif stayed is not None:
         head += f" {format_size(stayed)} stayed" if stayed > 0 else " no more memory stayed than before it"
     named = ", ".join(_grown_text(part) for part in grown[:_PARTS])
     more = f", and {len(grown) - _PARTS} more" if len(grown) > _PARTS else ""
@@ -138,6 +143,14 @@ def level_lines(levels: MemoryLevels, number: int) -> Iterator[str]:
     if not named and levels.types:
         shown = ", ".join(f"{item.grown_count:,} {one_line(item.name)}" for item in levels.types[:_TYPES])
         yield f"objects that became more in code cell {number}: {shown}"
+    peak = cell.measured(Metric.PEAK_FOOTPRINT)
+    if levels.is_alone and cell.memory_profile is None and peak is not None and levels.level_bytes is not None:
+        freed = round(peak.value) - levels.level_bytes
+        if freed >= _FREED_FRACTION * peak.value:
+            yield (
+                f"{format_size(freed)} of its peak had been freed by then; --lecture-profile memory names the lines "
+                "that held them"
+            )
 
 
 def _grown_text(part: LevelPart) -> str:

@@ -27,8 +27,8 @@ from pytest_lecturecheck.session.run_judging import ends_repeats, judged_entry
 from pytest_lecturecheck.session.runner_parts import RunnerParts, with_compile_cache
 from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.session.shared_files import shared_file_findings
-from pytest_lecturecheck.session.trace_plan import plan_memory, plan_tracing
-from pytest_lecturecheck.session.tracing import add_traces, cells_over
+from pytest_lecturecheck.session.trace_plan import plan_levels_over, plan_memory, plan_tracing
+from pytest_lecturecheck.session.tracing import add_traces, cells_over, with_levels_of_focus
 from pytest_lecturecheck.session.unrun_entries import refused_entry
 from pytest_lecturecheck.session.waiting import waiting_reporter
 
@@ -153,7 +153,7 @@ class LectureRunner:
     def _entry(self, job: _Job, settings: RunSettings, run: Run, seconds: float) -> Entry:
         lecture = job.prepared.lecture
         entry = judged_entry(self._context, run, settings, lectures={lecture.name: lecture}, seconds=seconds)
-        return self._with_joint_notes(entry)
+        return self._with_joint_notes(with_levels_of_focus(entry))
 
     def _with_joint_notes(self, entry: Entry) -> Entry:
         if not entry.verdict.failed:
@@ -175,7 +175,7 @@ class LectureRunner:
             {**job.environment, **cache},
             variant=variant,
             tracing=self._tracing(lecture, repeat, trace),
-            memory=self._memory(lecture, repeat, trace),
+            memory=self._memory(job, settings, repeat, trace),
             capture=part.capture,
             until_cell=part.until_cell,
             pass_fds=job.held.descriptors,
@@ -207,7 +207,11 @@ class LectureRunner:
             return None
         return plan_tracing(self._context.rootdir, lecture, repeat, trace.cells)
 
-    def _memory(self, lecture: Lecture, repeat: int, trace: TraceRequest | None) -> MemoryPlan | None:
+    def _memory(self, job: _Job, settings: RunSettings, repeat: int, trace: TraceRequest | None) -> MemoryPlan | None:
+        rootdir, lecture, variant = self._context.rootdir, job.prepared.lecture, job.prepared.variant.name
+        if trace is None and self._is_whole:
+            budget = self._context.results.checked_budget(lecture.name, variant)
+            return plan_levels_over(rootdir, budget, settings.declared_memory_bytes)
         if trace is None or trace.kind is ProfileKind.TRACE:
             return None
-        return plan_memory(self._context.rootdir, lecture, repeat, trace.cells)
+        return plan_memory(rootdir, lecture, repeat, trace.cells)

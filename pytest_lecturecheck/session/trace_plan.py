@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.kernel.run.ports import MemoryPlan, Tracing
 from pytest_lecturecheck.model.lecture import Lecture
+from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.own_folder import make_own_folder
 
@@ -28,6 +30,16 @@ def plan_memory(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[i
     """Return what is observed of a lecture's memory: levels of all cells, and records of these."""
     folder = own_lecture_folder(rootdir, "memory", lecture.name)
     return MemoryPlan(root=rootdir, folder=folder / f"run-{repeat}" if repeat > 1 else folder, cells=cells)
+
+
+def plan_levels_over(rootdir: Path, budget: LectureBudget | None, declared_bytes: int | None) -> MemoryPlan | None:
+    """Return that a level is taken after a cell over the limit, or ``None`` where there is no limit."""
+    recorded = budget.metrics.get(Metric.PEAK_FOOTPRINT) if budget is not None else None
+    limits = (recorded.limit if recorded is not None else None, declared_bytes)
+    known = [limit for limit in limits if limit is not None]
+    if not known:
+        return None
+    return MemoryPlan(root=rootdir, folder=rootdir / OWN_FOLDER / "memory", levels=False, limit_bytes=min(known))
 
 
 def own_lecture_folder(rootdir: Path, room: str, lecture: str) -> Path:

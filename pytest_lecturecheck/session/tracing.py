@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.profile import ProfileKind
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.verdict import Verdict
 
 _HOST_MEMORY: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED})
 
@@ -52,4 +55,26 @@ def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
         message = f"the second run, made for the trace, did not complete: {traced.outcome.value}"
         findings.append(Finding(kind=FindingKind.PROFILE, message=message, cell_number=at))
     run = replace(entry.run, cells=cells, findings=(*entry.run.findings, *findings))
-    return replace(entry, run=run, seconds=entry.seconds + seconds)
+    return replace(entry, run=run, verdict=_with_cells(entry.verdict, cells), seconds=entry.seconds + seconds)
+
+
+def with_levels_of_focus(entry: Entry) -> Entry:
+    """Return the entry without the levels that were taken for cells that its failure turns out not to be about."""
+    focus = entry.focus.number if entry.verdict.failed and entry.focus is not None else None
+    cells = tuple(
+        replace(cell, memory_levels=None)
+        if cell.memory_levels is not None and cell.memory_levels.is_alone and cell.number != focus
+        else cell
+        for cell in entry.run.cells
+    )
+    return entry if cells == entry.run.cells else replace(entry, run=replace(entry.run, cells=cells))
+
+
+def _with_cells(verdict: Verdict, cells: Sequence[CellRun]) -> Verdict:
+    """Return the verdict with these cells: the failure shows the cell that a comparison names."""
+    by_number = {cell.number: cell for cell in cells}
+    comparisons = tuple(
+        item if item.cell is None else replace(item, cell=by_number.get(item.cell.number, item.cell))
+        for item in verdict.comparisons
+    )
+    return replace(verdict, comparisons=comparisons)

@@ -46,3 +46,30 @@ def test_what_is_over_runs_once_more_with_a_trace(own_project):
     trace = first["run"]["cells"][1]["profile"]["trace"]
     assert (own_project.folder / trace).is_file()
     assert len(list((own_project.folder / ".lecturecheck" / "traces").iterdir())) == 1
+
+
+def test_what_is_over_runs_once_more_with_a_record_of_memory(own_project):
+    own_project.notebook("over.ipynb", "before = 1", "kept = bytearray(64 << 20); gone = bytearray(32 << 20); del gone")
+    own_project.budgets({"over.ipynb": '"80 MiB"'})
+    session = own_project.pytest("--lecture-budget", "--lecture-profile=memory")
+    assert (session.code, session.verdict("over.ipynb")["kind"]) == (1, "over")
+    assert "is_profiled" not in session.run("over.ipynb")
+    profile = session.run("over.ipynb")["cells"][1]["memory_profile"]
+    assert [(line["cell_line"], line["size_bytes"] >> 20) for line in profile["lines"]] == [(1, 96)]
+    failure = session.failure("over.ipynb")
+    rows = failure.splitlines()
+    at = rows.index("Memory at the peak of code cell 2")
+    assert rows[at + 1] == "      96 MiB 100 %  code cell 2, line 13"
+    assert " MiB stayed: `kept` 64 MiB" in failure
+    assert (own_project.folder / profile["flame_graph"]).is_file()
+
+
+def test_a_failure_names_what_is_in_memory_without_being_asked(own_project):
+    own_project.notebook("over.ipynb", "early = bytearray(16 << 20)", "kept = bytearray(64 << 20)", "1 + 1")
+    own_project.budgets({"over.ipynb": '"60 MiB"'})
+    session = own_project.pytest("--lecture-budget")
+    failure = session.failure("over.ipynb")
+    assert "in code cell 2" in failure.splitlines()[0]
+    (row,) = (line for line in failure.splitlines() if "were in memory" in line)
+    assert " MiB were in memory: `kept` 64 MiB, `early` 16 MiB" in row
+    assert ["memory_levels" in cell for cell in session.run("over.ipynb")["cells"]] == [False, True, False]

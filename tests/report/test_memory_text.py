@@ -59,6 +59,10 @@ def entry_of(item, kind=VerdictKind.OVER):
     return Entry(run=run, verdict=verdict, seconds=2.0)
 
 
+def lines_of(levels, **more):
+    return list(level_lines(cell(memory_levels=levels, **more)))
+
+
 def test_the_failure_shows_the_lines_at_the_peak():
     text = render_failure(entry_of(cell(memory_profile=PROFILE, memory_levels=LEVELS)), width=200)
     expected = """
@@ -101,21 +105,32 @@ def test_the_page_escapes_lines_and_links_the_flame_graph():
 
 
 def test_a_cell_after_which_little_stayed_has_no_line():
-    assert list(level_lines(MemoryLevels(level_bytes=MIB, stayed_bytes=1000), 2)) == []
+    assert lines_of(MemoryLevels(level_bytes=MIB, stayed_bytes=1000)) == []
 
 
 def test_objects_are_named_where_no_name_holds_what_stayed():
     types = (GrownType(name="dict", count=20, grown_count=10),)
-    assert list(level_lines(MemoryLevels(types=types, level_bytes=9 * MIB, stayed_bytes=8 * MIB), 2)) == [
+    assert lines_of(MemoryLevels(types=types, level_bytes=9 * MIB, stayed_bytes=8 * MIB)) == [
         "after code cell 2 8 MiB stayed; held by no name of the lecture, as what imported modules keep is",
         "objects that became more in code cell 2: 10 dict",
     ]
 
 
 def test_unknown_levels_say_why():
-    assert list(level_lines(MemoryLevels(reason="the kernel has ended"), 2)) == [
+    assert lines_of(MemoryLevels(reason="the kernel has ended")) == [
         "what stayed in memory after code cell 2 is not known: the kernel has ended"
     ]
+
+
+def test_a_level_taken_alone_says_what_is_no_longer_there():
+    alone = MemoryLevels(parts=(PATHS,), level_bytes=500 * MIB, is_alone=True)
+    assert lines_of(alone) == [
+        "after code cell 2 500 MiB were in memory: `paths` 400 MiB",
+        "48 MiB of its peak had been freed by then; --lecture-profile memory names the lines that held them",
+    ]
+    # Next to a record there is nothing to ask for.
+    assert lines_of(alone, memory_profile=PROFILE) == lines_of(alone)[:1]
+    assert lines_of(replace(alone, level_bytes=540 * MIB))[1:] == []
 
 
 def test_parts_without_a_name_are_described():

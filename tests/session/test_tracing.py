@@ -13,7 +13,7 @@ from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileKind, ProfileSummary
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.session.tracing import add_traces, cells_over
+from pytest_lecturecheck.session.tracing import add_traces, cells_over, with_levels_of_focus
 from pytest_lecturecheck.verdict import Comparison, Verdict, VerdictKind, judge_profiled
 
 PROFILE = ProfileSummary(
@@ -81,7 +81,9 @@ def test_traces_are_added_and_measurements_stay():
     after = add_traces(before, traced, 5.0)
     assert after.run.cells == (cell(1), cell(2), cell(3, profile=PROFILE))
     assert after.run.findings == (lost,)
-    assert (after.seconds, after.verdict, after.run.is_profiled) == (7.0, before.verdict, False)
+    assert (after.seconds, after.verdict.kind, after.run.is_profiled) == (7.0, before.verdict.kind, False)
+    # The failure shows the cell that its comparison names.
+    assert after.focus == cell(3, profile=PROFILE)
 
 
 def test_a_record_of_memory_is_for_memory_alone():
@@ -95,6 +97,16 @@ def test_records_and_levels_are_added():
     second = run_of(cells=(cell(1, memory_levels=levels), cell(2), cell(3, memory_profile=record)), is_profiled=True)
     after = add_traces(entry_of(MEMORY), second, 5.0)
     assert after.run.cells == (cell(1, memory_levels=levels), cell(2), cell(3, memory_profile=record))
+
+
+def test_only_the_cell_of_the_failure_keeps_its_level():
+    alone, whole = MemoryLevels(level_bytes=2, is_alone=True), MemoryLevels(level_bytes=2)
+    cells = (cell(1, memory_levels=alone), cell(2, memory_levels=whole), cell(3, memory_levels=alone))
+    assert with_levels_of_focus(entry_of(MEMORY, run=run_of(cells=cells))).run.cells == (cell(1), *cells[1:])
+    passed = replace(
+        entry_of(MEMORY, run=run_of(cells=cells)), verdict=Verdict(kind=VerdictKind.WITHIN, failed=False, headline="")
+    )
+    assert with_levels_of_focus(passed).run.cells == (cell(1), cells[1], cell(3))
 
 
 def test_a_second_run_that_ends_badly_is_a_finding():

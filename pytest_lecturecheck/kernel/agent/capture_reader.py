@@ -70,6 +70,9 @@ def _add(lines: dict[tuple[str, int, str], dict[str, Any]], record: Any) -> None
     frames = record.stack_trace()
     position = next((at for at, frame in enumerate(frames) if not is_of_package(frame[1])), 0)
     name, file, number = frames[position] if frames else (*_native_place(record), 0)
+    if file.startswith("<lecturecheck "):
+        # The recorder's own.
+        return
     line = lines.setdefault(
         (file, number, name),
         {"file": file, "line": number, "name": name, "size": 0, "count": 0, "inner_size": -1, "source": ""},

@@ -57,8 +57,8 @@ class Levels:
         self.types: dict[str, int] = {}
         self.resident: int | None = None
 
-    def take(self) -> dict[str, Any]:
-        """Return the level now."""
+    def take(self, *, types: bool = True) -> dict[str, Any]:
+        """Return the level now; ``types`` counts the objects of each class, which takes a list of all objects."""
         resident = resident_bytes()
         parts = [*named_parts(self.shell), *mapped_parts()]
         in_use, kept = allocator_bytes()
@@ -69,7 +69,7 @@ class Levels:
             "stayed_bytes": None if resident is None or self.resident is None else resident - self.resident,
             "allocated_bytes": in_use,
             "parts": self._largest(parts),
-            "types": self._grown_types(),
+            "types": self._grown_types() if types else [],
         }
         # What this costs itself is not the next cell's.
         self.resident = resident_bytes()
@@ -105,7 +105,7 @@ class Levels:
         ]
 
 
-def answer(path: str, shell: Any, state: dict[str, Any], *, trims: bool = False) -> None:
+def answer(path: str, shell: Any, state: dict[str, Any], *, trims: bool = False, alone: bool = False) -> None:
     """
     Take a level and write it into a new file.
 
@@ -114,13 +114,15 @@ def answer(path: str, shell: Any, state: dict[str, Any], *, trims: bool = False)
         shell: IPython's shell.
         state: keeps the levels between calls.
         trims: collect garbage and return free memory to the system first.
+        alone: compare with no other level, and do not count the objects of each class.
     """
     try:
         if trims:
             trim()
-        if "levels" not in state:
-            state["levels"] = Levels(shell)
-        found = {"state": "taken", "text": "", "level": state["levels"].take()}
+        levels = Levels(shell) if alone or "levels" not in state else state["levels"]
+        if not alone:
+            state["levels"] = levels
+        found = {"state": "taken", "text": "", "level": levels.take(types=not alone)}
     except Exception as exc:  # noqa: BLE001 - a level must never be the reason why a lecture fails
         found = {"state": "error", "text": f"{type(exc).__name__}: {exc}"[:500]}
     with contextlib.suppress(OSError):

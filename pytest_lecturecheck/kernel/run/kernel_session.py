@@ -136,6 +136,12 @@ class KernelSession:
         return self.probes.memory
 
     @property
+    def has_own_interpreter(self) -> bool:
+        """Return True if the kernel was forked, so that it runs what this interpreter has compiled."""
+        supervised = self.kernel.provisioner.supervised
+        return supervised is not None and supervised.is_forked
+
+    @property
     def has_ended(self) -> bool:
         """Return True if the kernel's process has ended."""
         return self.kernel.provisioner.ended.done()
@@ -201,8 +207,7 @@ class KernelSession:
     def _agent_code(self) -> str:
         """Return the code that installs the agent; a kernel of this interpreter gets it compiled, in a file."""
         folder = self.kernel.folder
-        supervised = self.kernel.provisioner.supervised
-        if supervised is None or not supervised.is_forked:
+        if not self.has_own_interpreter:
             return _agent_code(folder)
         path = self._folder / _COMPILED_AGENT
         path.write_bytes(_compiled_agent())

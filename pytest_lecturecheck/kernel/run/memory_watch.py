@@ -34,6 +34,7 @@ from pytest_lecturecheck.model.metric import Metric
 
 FLAME_GRAPH: Final = "flamegraph.html"
 _CAPTURE: Final = "memory.bin"
+_NEW_PEAK: Final = 1.001
 _LEVEL_SECONDS: Final = 30.0
 _RECORD_SECONDS: Final = 60.0
 _READ_SECONDS: Final = 300.0
@@ -69,6 +70,7 @@ class MemoryWatch:
         """Report requested cells that will not run."""
         self._plan, self._cells, self._environment, self._findings = plan, cells, environment, findings
         self._has_first = False
+        self._highest_bytes = plan.limit_bytes if plan is not None else None
         self._capture: Path | None = None
         by_number = {cell.number: cell for cell in cells}
         for number in sorted(plan.cells if plan is not None else ()):
@@ -126,16 +128,33 @@ class MemoryWatch:
         if plan.levels:
             levels = await self.level(session) if _can_ask(session) else MemoryLevels(reason=_why_not(session))
             result = replace(result, memory_levels=levels)
+        elif self._is_new_highest(result) and _can_ask(session):
+            result = replace(result, memory_levels=await self.level(session, alone=True))
         return result
 
-    async def level(self, session: KernelSession, *, trims: bool = False) -> MemoryLevels:
-        """Return the level of the kernel's memory now; ``trims`` collects garbage first."""
-        answer = await call_silently(
-            session, memory_levels, "answer", SHELL, STATE, f"trims={trims}", seconds=_LEVEL_SECONDS
-        )
+    def _is_new_highest(self, result: CellRun) -> bool:
+        """Return True if a cell's peak is over the limit, and higher than that of every cell before."""
+        peak = result.measured(Metric.PEAK_FOOTPRINT)
+        if self._highest_bytes is None or peak is None or peak.value <= self._highest_bytes:
+            return False
+        # What a level itself costs is no new peak.
+        self._highest_bytes = peak.value * _NEW_PEAK
+        return True
+
+    async def level(self, session: KernelSession, *, trims: bool = False, alone: bool = False) -> MemoryLevels:
+        """
+        Return the level of the kernel's memory now.
+
+        Args:
+            session: the kernel.
+            trims: collect garbage first, and return free memory to the system.
+            alone: compare with no other level, which costs the kernel half a megabyte less.
+        """
+        given = (SHELL, STATE, f"trims={trims}", f"alone={alone}")
+        answer = await call_silently(session, memory_levels, "answer", *given, seconds=_LEVEL_SECONDS)
         if answer["state"] != "taken":
             return MemoryLevels(reason=answer["text"] or "the kernel left no answer")
-        return clean_levels(answer.get("level"))
+        return replace(clean_levels(answer.get("level")), is_alone=alone)
 
     # -- records ------------------------------------------------------------------------------------------------------
 

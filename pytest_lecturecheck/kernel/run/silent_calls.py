@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import marshal
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -24,8 +25,13 @@ _ANSWER_BYTES: Final = 1 << 18
 _ERROR_CHARS: Final = 300
 _CALL: Final = """
 if name not in state:
-    with open(path, encoding="utf-8") as file:
-        code = compile(file.read(), f"<lecturecheck {name}>", "exec")
+    with open(path, "rb") as file:
+        code = file.read()
+    if is_compiled:
+        import marshal
+        code = marshal.loads(code)
+    else:
+        code = compile(code, f"<lecturecheck {name}>", "exec", dont_inherit=True)
     state[name] = {"__name__": f"lecturecheck_{name}"}
     exec(code, state[name])
 """
@@ -51,12 +57,17 @@ async def call_silently(
     folder, name = Path(session.kernel.folder), module.__name__.rpartition(".")[2]
     answer = folder / _ANSWER_FILE
     answer.unlink(missing_ok=True)
-    source = folder / f"{name}.py"
-    source.write_text(module_source(module), encoding="utf-8")
+    # Compiling in the kernel would raise its memory by more than a megabyte.
+    is_compiled = session.has_own_interpreter
+    source = folder / f"{name}.{'code' if is_compiled else 'py'}"
+    source.write_bytes(_compiled(module) if is_compiled else module_source(module).encode())
     call = f"{_CALL}state[name][{function!r}]({', '.join((repr(str(answer)), *arguments))})"
     shell = "get_ipython()"
     state = f"vars({shell}.kernel).setdefault('lecturecheck_modules', {{}})"
-    given = f"{{'name': {name!r}, 'path': {str(source)!r}, 'shell': {shell}, 'state': {state}}}"
+    given = (
+        f"{{'name': {name!r}, 'path': {str(source)!r}, 'is_compiled': {is_compiled}, 'shell': {shell}, "
+        f"'state': {state}}}"
+    )
     reply = await session.ask(f"exec({call!r}, {given})", seconds)
     if reply is None:
         return {"state": "", "text": f"the kernel did not answer within {seconds:g} s"}
@@ -67,6 +78,13 @@ async def call_silently(
 def module_source(module: ModuleType) -> str:
     """Return the source of a module of the agent."""
     return Path(str(module.__file__)).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _compiled(module: ModuleType) -> bytes:
+    """Return a module of the agent for kernels of this interpreter."""
+    name = module.__name__.rpartition(".")[2]
+    return marshal.dumps(compile(module_source(module), f"<lecturecheck {name}>", "exec", dont_inherit=True))
 
 
 def _read_answer(path: Path) -> dict[str, Any]:

@@ -80,8 +80,7 @@ class CellMemory:
 def cell_memories(entry: Entry) -> Iterator[CellMemory]:
     """Yield the cells of which something is known."""
     for cell in entry.run.cells:
-        profile, levels = cell.memory_profile, cell.memory_levels
-        stayed = tuple(level_lines(levels, cell.number)) if levels is not None else ()
+        profile, stayed = cell.memory_profile, tuple(level_lines(cell))
         marks = cell.marks if cell.marks is not None and cell.marks.lines else None
         if profile is None and not stayed and marks is None:
             continue

@@ -46,7 +46,7 @@ def memory_sections(entry: Entry, width: int, *, indent: str) -> Iterator[tuple[
         yield f"Memory at the peak of code cell {cell.number}", [*rows, *_wrapped([summary], width, indent)]
     if cell.marks is not None and cell.marks.lines:
         yield f"Where code cell {cell.number} was", list(_mark_rows(cell.marks, cell, width, indent))
-    if cell.memory_levels is not None and (lines := list(level_lines(cell.memory_levels, cell.number))):
+    if lines := list(level_lines(cell)):
         yield "Memory after the cell", _wrapped(lines, width, indent)
     if (plan := shown_plan(cell)) is not None:
         yield "What the compiler planned", _wrapped([plan_line(cell, plan)], width, indent)

@@ -9,7 +9,7 @@ from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.kernel.run import memory_watch
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.memory_profile import PartKind
-from pytest_lecturecheck.session.trace_plan import plan_memory
+from pytest_lecturecheck.session.trace_plan import plan_levels_over, plan_memory
 
 MIB = 1 << 20
 SET_UP = """
@@ -44,10 +44,14 @@ STATE = """
 MODULE = "def make(mebibytes):\n    return bytearray(mebibytes << 20)\n"
 
 
-def run(bench, folder, *sources, cells=(), **settings):
+def over_plan(folder, limit_bytes):
+    return plan_levels_over(folder, None, limit_bytes)
+
+
+def run(bench, folder, *sources, cells=(), plan=None, **settings):
     """Run a lecture whose memory is observed; with the real probe, for footprints."""
     made = lecture(folder, *sources)
-    plan = plan_memory(folder, made, 1, frozenset(cells))
+    plan = plan or plan_memory(folder, made, 1, frozenset(cells))
     bench._bench._ports = bench._real_ports
     layer = replace(DEFAULTS, **{"timeout_seconds": 60.0, **settings})
     return bench._bench.run(made, layer, 1, memory=plan)
@@ -133,6 +137,16 @@ def test_levels_alone_leave_a_run_comparable(bench):
     first, second = (cell.memory_levels for cell in record.cells)
     assert [(part.name, part.grown_bytes // MIB) for part in first.parts if part.name == "kept"] == [("kept", 8)]
     assert second.stayed_bytes < -7 * MIB
+
+
+def test_cells_over_the_limit_show_what_is_in_memory(bench):
+    sources = ("kept = 1", "large = bytearray(300 << 20)", "more = 2", "larger = bytearray(30 << 20)")
+    record = run(bench, bench.folder, *sources, plan=over_plan(bench.folder, 200 * MIB))
+    assert not record.is_profiled
+    levels = [cell.memory_levels for cell in record.cells]
+    assert [found is not None and found.is_alone for found in levels] == [False, True, False, True]
+    sizes = [{part.name: part.grown_bytes // MIB for part in found.parts} for found in levels if found is not None]
+    assert [(found.get("large"), found.get("larger")) for found in sizes] == [(300, None), (300, 30)]
 
 
 def test_a_killed_kernel_leaves_its_record(bench):
