@@ -20,6 +20,7 @@ from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.platform import parse_platform_label
 from pytest_lecturecheck.model.profile import ProfileKind, TraceRequest
+from pytest_lecturecheck.model.repetition import LEAST_REPETITIONS, RepeatRequest
 from pytest_lecturecheck.model.settings import CAP_WORDS, NO_LIMIT, GpuNeed, timeout_from_number
 from pytest_lecturecheck.units import parse_duration, parse_size
 
@@ -240,6 +241,25 @@ def read_trace_request(value: object) -> TraceRequest:
         msg = f"cells {value!r}: there is no code cell 0; the first one is 1"
         raise SettingsError(msg)
     return TraceRequest(cells=numbers, kind=kind)
+
+
+def read_repeat_request(value: object) -> RepeatRequest:
+    """Return which cells are run again, and how often: ``5``, ``"5:3,7"`` (numbers of code cells) or ``"5:tag"``."""
+    text = str(value).strip()
+    count, colon, rest = text.partition(":")
+    words = [word.strip() for word in rest.split(",")] if colon else []
+    if isinstance(value, bool) or re.fullmatch("[0-9]{1,4}", count.strip()) is None or not all(words):
+        msg = (
+            f"{value!r} is not understood; expected the number of repetitions, alone or with cells: '5', '5:3,7' for "
+            "code cells 3 and 7, '5:TAG' for cells with a tag"
+        )
+        raise SettingsError(msg)
+    if int(count) < LEAST_REPETITIONS:
+        msg = f"{int(count)} repetitions show no growth: the first fills caches; expected {LEAST_REPETITIONS} or more"
+        raise SettingsError(msg)
+    numbers = frozenset(int(word) for word in words if re.fullmatch("[0-9]{1,6}", word))
+    tags = frozenset(word for word in words if re.fullmatch("[0-9]{1,6}", word) is None)
+    return RepeatRequest(count=int(count), cells=numbers, tags=tags)
 
 
 def read_captured_cell(value: object) -> CellChoice:

@@ -33,6 +33,7 @@ from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.profile import ProfileKind, TraceRequest
 from pytest_lecturecheck.model.program import ProgramSpec
+from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.settings import GpuNeed, RunSettings
 from pytest_lecturecheck.model.variant import Variant
 
@@ -86,6 +87,7 @@ class SessionSettings:
         environment: variables for kernels.
         jax_memory: how the profile ``jax-ci`` lets JAX take memory of a GPU.
         trace: cells to trace, or ``None``.
+        repeats: cells that are run again after the last one, or ``None``.
         launcher: name of what starts kernels.
         kernel_start: how their processes are started here.
         slurm: what Slurm is asked for.
@@ -135,6 +137,7 @@ class SessionSettings:
     remember_failures: bool | None = None
     environment: EnvironmentRules = field(default_factory=EnvironmentRules)
     trace: TraceRequest | None = None
+    repeats: RepeatRequest | None = None
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     heartbeat_seconds: float | None = None
     capacity_bytes: int | None = None

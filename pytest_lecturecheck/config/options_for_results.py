@@ -36,6 +36,15 @@ RESULT_OPTIONS: Final = (
         metavar="CELLS",
     ),
     Option(
+        name="repeat-cells",
+        group="measure",
+        help="after all that is measured, run each cell N times more in the same kernel, and name those that keep more "
+        "memory each time: 5 for all cells, '5:3,7' for cells 3 and 7, '5:TAG' for cells with a tag",
+        reader="config.option_values.read_repeat_request",
+        field="session.repeats",
+        metavar="N",
+    ),
+    Option(
         name="replay-capture",
         group="measure",
         help="before this cell save the state that it reads, so that lecturecheck replay runs it alone: a number, "

@@ -12,6 +12,7 @@ from pytest_lecturecheck.model.factorisation import Factorisation
 from pytest_lecturecheck.model.memory_profile import MemoryLevels, PeakProfile
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading
 from pytest_lecturecheck.model.profile import ProfileSummary
+from pytest_lecturecheck.model.repetition import CellRepetitions
 from pytest_lecturecheck.model.reported_value import ReportedValue
 
 
@@ -74,6 +75,7 @@ class CellRun:
         memory_levels: what stayed in memory after it, or ``None`` where that was not asked for.
         memory_profile: what held its memory at the peak, or ``None`` where it was not recorded.
         marks: where Python was while it ran, or ``None`` for a cell that was short or could not be asked.
+        repetitions: what memory did while it was run again, or ``None`` where that was not asked for.
         factorisations: sparse factorisations that the cell made: the largest, and the last that failed.
         profile: what a trace of the cell says, or ``None`` where it was not traced.
         started_seconds: when it was sent to the kernel, after the start of the run; ``None`` where it was not sent.
@@ -99,6 +101,7 @@ class CellRun:
     memory_levels: MemoryLevels | None = None
     memory_profile: PeakProfile | None = None
     marks: CellMarks | None = None
+    repetitions: CellRepetitions | None = None
 
     @property
     def first_line(self) -> int | None:

@@ -42,6 +42,8 @@ class FindingKind(StrEnum):
     """A compiled program asks for more memory than there is."""
     PROFILE = "profile"
     """A trace that was asked for and is not there, or not whole."""
+    LEAK = "leak"
+    """A cell that keeps more memory each time it is run again, or that could not be run again."""
     REPLAY = "replay"
     """What was saved of the state before a cell, and what could not be."""
 

@@ -8,6 +8,7 @@ from typing import Final
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.memory_profile import LevelPart, PartKind, PeakLine, PeakProfile
 from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
@@ -34,13 +35,29 @@ _KINDS: Final = {
 
 def memory_groups(entries: Iterable[Entry]) -> list[tuple[str, list[str]]]:
     """Return what is known of the memory of cells whose failure does not show it, with the cell's location."""
-    return [
+    entries = list(entries)
+    found = [
         (one_line(text, _MESSAGE_CHARS), [_location(entry, cell)])
         for entry in entries
         for cell in entry.run.cells
         if not (entry.verdict.failed and entry.focus is not None and cell.number == entry.focus.number)
         for text in cell_lines(entry, cell)
     ]
+    return [*found, *((text, [entry.name]) for entry in entries if (text := repetitions_text(entry.run)))]
+
+
+def repetitions_text(run: Run) -> str:
+    """Return how many cells were run again, and how many of them keep more memory each time; empty for none."""
+    known = [cell.repetitions for cell in run.cells if cell.repetitions is not None]
+    if not known:
+        return ""
+    growing = sum(item.grows for item in known)
+    judged = sum(item.growth_bytes is not None for item in known)
+    most = max(item.count for item in known)
+    cells = f"{len(known)} code cell{'' if len(known) == 1 else 's'}"
+    text = f"{cells} ran again, up to {most} times, in the same kernel: "
+    text += f"after {growing or 'none'} of {judged if judged < len(known) else 'them'} more memory stays each time"
+    return text if judged == len(known) else f"{text}; {len(known) - judged} could not be repeated often enough"
 
 
 def _location(entry: Entry, cell: CellRun) -> str:

@@ -13,6 +13,7 @@ from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.profile import ProfileKind, TraceRequest
+from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
 from pytest_lecturecheck.model.variant import title_of
@@ -176,6 +177,7 @@ class LectureRunner:
             variant=variant,
             tracing=self._tracing(lecture, repeat, trace),
             memory=self._memory(job, settings, repeat, trace),
+            repeats=self._repeats(repeat, trace),
             capture=part.capture,
             until_cell=part.until_cell,
             pass_fds=job.held.descriptors,
@@ -215,3 +217,9 @@ class LectureRunner:
         if trace is None or trace.kind is ProfileKind.TRACE:
             return None
         return plan_memory(rootdir, lecture, repeat, trace.cells)
+
+    def _repeats(self, repeat: int, trace: TraceRequest | None) -> RepeatRequest | None:
+        """Return which cells are run again: once for a lecture, and not in a second run for a trace."""
+        settings = self._context.settings
+        is_second = trace is not None and settings.trace is not None and settings.trace.is_for_over
+        return settings.repeats if repeat == 1 and self._is_whole and not is_second else None

@@ -23,6 +23,7 @@ from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
+from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
@@ -122,6 +123,7 @@ class Workbench:
         capture: Capture | None = None,
         until_cell: int | None = None,
         memory: MemoryPlan | None = None,
+        repeats: RepeatRequest | None = None,
         pass_fds: tuple[int, ...] = (),
         memory_bytes: int | None = None,
         on_executed: Callable[[ExecutedLecture], None] | None = None,
@@ -139,6 +141,7 @@ class Workbench:
             capture: the cell before which state is saved, or ``None``.
             until_cell: the last code cell to run, or ``None`` for all.
             memory: what is observed of the memory of cells, or ``None``.
+            repeats: cells that are run again after the last one, or ``None``.
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
             on_executed: receives the outputs of a lecture that ran to its end; ``None`` keeps none.
@@ -157,6 +160,7 @@ class Workbench:
             capture=capture,
             until_cell=until_cell,
             memory=memory,
+            repeats=repeats,
             memory_bytes=memory_bytes,
             on_executed=on_executed,
         )

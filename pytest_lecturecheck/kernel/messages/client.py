@@ -312,7 +312,7 @@ class LectureClient(NotebookClient):
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    async def ask(self, code: str, timeout_seconds: float) -> Reply | None:
+    async def ask(self, code: str, timeout_seconds: float | None) -> Reply | None:
         """Run ``code`` silently, outside the lecture's history; return ``None`` if no answer arrives in time."""
         request = self._begin(self._execute(code, silent=True), None, -1)
         await self._wait(request, timeout_seconds)

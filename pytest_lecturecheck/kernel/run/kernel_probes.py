@@ -49,8 +49,13 @@ def open_kernel_probes(opener: ProbeOpener, kernel: Kernel) -> KernelProbes:
     """Open the probes of a kernel; nothing is measured of one that runs on another machine."""
     if not kernel.location.is_here:
         return KernelProbes(memory=opener.open_remote_probe(), devices=None, devices_since=time.perf_counter())
-    read_group = kernel.group.footprint_bytes if kernel.group is not None else None
-    memory = opener.open_probe(kernel.pid, kernel.token, kernel.supervisor_pid, read_group)
+    memory = open_memory_probe(opener, kernel)
     since = time.perf_counter()
     devices = opener.open_device_probe(kernel.pid, kernel.token, kernel.supervisor_pid)
     return KernelProbes(memory=memory, devices=devices, devices_since=since)
+
+
+def open_memory_probe(opener: ProbeOpener, kernel: Kernel) -> Probe:
+    """Open the probe of the processes of a kernel on this machine."""
+    read_group = kernel.group.footprint_bytes if kernel.group is not None else None
+    return opener.open_probe(kernel.pid, kernel.token, kernel.supervisor_pid, read_group)

@@ -163,10 +163,12 @@ class KernelSession:
         """Return True if the kernel ended because another process had bound one of its ports."""
         return self.has_ended and any("Address already in use" in line for line in self.kernel.provisioner.stderr_tail)
 
-    def watch_cap(self, available_memory: Callable[[], int | None]) -> None:
-        """Start the watchdog over the kernel's footprint if there is a limit."""
+    def watch_cap(self, available_memory: Callable[[], int | None], probe: Probe | None = None) -> None:
+        """Start the watchdog over the kernel's footprint if there is a limit; another probe takes over the watch."""
         if self.cap is not None:
-            watching = watch(self.cap, self.probe, available_memory, self.stop, self._has_left_group)
+            if self._watchdog is not None:
+                self._watchdog.cancel()
+            watching = watch(self.cap, probe or self.probe, available_memory, self.stop, self._has_left_group)
             self._watchdog = asyncio.ensure_future(watching)
 
     def _has_left_group(self) -> bool:
@@ -217,8 +219,12 @@ class KernelSession:
     def _folder(self) -> Path:
         return Path(self.kernel.folder)
 
-    async def ask(self, code: str, seconds: float = _AGENT_SECONDS) -> Reply | None:
-        """Run ``code`` silently, outside the lecture's history; return ``None`` if no answer comes in time."""
+    async def ask(self, code: str, seconds: float | None = _AGENT_SECONDS) -> Reply | None:
+        """
+        Run ``code`` silently, outside the lecture's history; return ``None`` if no answer comes in time.
+
+        ``None`` for ``seconds`` sets no limit.
+        """
         self.request_count += 1
         return await self.client.ask(code, seconds)
 

@@ -90,7 +90,7 @@ class MemoryWatch:
             return
         if plan.levels and not self._has_first and _can_ask(session):
             self._has_first = True
-            await self.level(session)
+            await take_level(session)
         if cell.number in plan.cells:
             await self._begin_record(plan, session, cell)
 
@@ -126,10 +126,10 @@ class MemoryWatch:
         if capture is not None:
             result = replace(result, memory_profile=await self._read(plan, session, cell, result, capture))
         if plan.levels:
-            levels = await self.level(session) if _can_ask(session) else MemoryLevels(reason=_why_not(session))
+            levels = await take_level(session) if _can_ask(session) else MemoryLevels(reason=_why_not(session))
             result = replace(result, memory_levels=levels)
         elif self._is_new_highest(result) and _can_ask(session):
-            result = replace(result, memory_levels=await self.level(session, alone=True))
+            result = replace(result, memory_levels=await take_level(session, alone=True))
         return result
 
     def _is_new_highest(self, result: CellRun) -> bool:
@@ -140,21 +140,6 @@ class MemoryWatch:
         # What a level itself costs is no new peak.
         self._highest_bytes = peak.value * _NEW_PEAK
         return True
-
-    async def level(self, session: KernelSession, *, trims: bool = False, alone: bool = False) -> MemoryLevels:
-        """
-        Return the level of the kernel's memory now.
-
-        Args:
-            session: the kernel.
-            trims: collect garbage first, and return free memory to the system.
-            alone: compare with no other level, which costs the kernel half a megabyte less.
-        """
-        given = (SHELL, STATE, f"trims={trims}", f"alone={alone}")
-        answer = await call_silently(session, memory_levels, "answer", *given, seconds=_LEVEL_SECONDS)
-        if answer["state"] != "taken":
-            return MemoryLevels(reason=answer["text"] or "the kernel left no answer")
-        return replace(clean_levels(answer.get("level")), is_alone=alone)
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -234,6 +219,22 @@ class MemoryWatch:
         self._findings.append(
             Finding(kind=FindingKind.PROFILE, message=message, cell_number=cell.number, line=cell.line)
         )
+
+
+async def take_level(session: KernelSession, *, trims: bool = False, alone: bool = False) -> MemoryLevels:
+    """
+    Return the level of the kernel's memory now.
+
+    Args:
+        session: the kernel.
+        trims: collect garbage first, and return free memory to the system.
+        alone: compare with no other level, which costs the kernel half a megabyte less.
+    """
+    given = (SHELL, STATE, f"trims={trims}", f"alone={alone}")
+    answer = await call_silently(session, memory_levels, "answer", *given, seconds=_LEVEL_SECONDS)
+    if answer["state"] != "taken":
+        return MemoryLevels(reason=answer["text"] or "the kernel left no answer")
+    return replace(clean_levels(answer.get("level")), is_alone=alone)
 
 
 def _can_ask(session: KernelSession) -> bool:

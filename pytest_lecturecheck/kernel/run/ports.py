@@ -22,6 +22,7 @@ from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.profile import ProfileSummary
+from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
@@ -191,6 +192,7 @@ class RunPlan:
         capture: the cell before which the state is saved, or ``None``.
         until_cell: the last code cell that is to run, or ``None`` for all.
         memory: what is observed of the memory of cells, or ``None``.
+        repeats: cells that are run again after the last one, or ``None``.
         memory_bytes: memory that a launcher with a scheduler requests, or ``None`` for its default.
         on_executed: receives the outputs of a lecture that ran to its end, on the loop's thread; ``None`` keeps none.
         label: display name of this run if the lecture's name is ambiguous ("kernel 2 of 3 of a.md").
@@ -209,6 +211,7 @@ class RunPlan:
     capture: Capture | None = None
     until_cell: int | None = None
     memory: MemoryPlan | None = None
+    repeats: RepeatRequest | None = None
     memory_bytes: int | None = None
     on_executed: Callable[[ExecutedLecture], None] | None = None
     label: str = ""

@@ -14,9 +14,11 @@ import zmq.asyncio
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.run.barrier import BarrierSlot
 from pytest_lecturecheck.kernel.run.cell_marking import CellMarking
+from pytest_lecturecheck.kernel.run.cell_repeater import CellRepeater, most_of_cells
 from pytest_lecturecheck.kernel.run.cell_runner import CellRunner, RunParts, stray_error_findings
 from pytest_lecturecheck.kernel.run.device_log import DeviceLog
 from pytest_lecturecheck.kernel.run.evidence_builder import EvidenceBuilder
+from pytest_lecturecheck.kernel.run.kernel_probes import open_memory_probe
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.kernel_starter import KernelStarter
 from pytest_lecturecheck.kernel.run.leftovers import LeftoverWatch
@@ -37,6 +39,7 @@ from pytest_lecturecheck.model.evidence import Evidence, KernelExit, TimeoutFact
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell, Lecture
+from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.run import Outcome, Run
 
 _PROGRESS_SECONDS: Final = 0.5
@@ -245,6 +248,8 @@ class _LectureRun:
             return
         await session.kernel.provisioner.launch.look()
         self._manifest.note_end(session)
+        if self._plan.repeats is not None and await self._repeat(session, self._plan.repeats):
+            return
         farewell = await session.leave()
         self._record.software = farewell.software
         if self._last_cell is not None:
@@ -265,6 +270,31 @@ class _LectureRun:
         self._record.passes = end.passes
         self._record.add_findings([end.finding] if end.finding is not None else [])
         return end.is_usable
+
+    async def _repeat(self, session: KernelSession, request: RepeatRequest) -> bool:
+        """Run cells again, now that everything is measured; return True if the kernel is lost."""
+        if not session.has_agent or not session.kernel.location.is_here:
+            message = "no cell was run again: only Python kernels on this machine can be asked for their memory"
+            self._record.add_findings([Finding(kind=FindingKind.LEAK, message=message)])
+            return False
+        if self._last_cell is not None:
+            self._record.add_findings(stray_error_findings(session, self._plan.lecture.cells, self._last_cell))
+        # The lecture's own probe is closed, and the limit on memory holds on.
+        probe = open_memory_probe(self._ports.probes, session.kernel)
+        session.watch_cap(self._ports.host.available_bytes, probe)
+        repeater = CellRepeater(
+            request,
+            self._plan.lecture.cells,
+            self._clock.cell_limit_seconds,
+            findings=self._record.findings,
+            on_cell=self._note_running,
+        )
+        try:
+            self._record.cells = await repeater.run(session, self._record.cells)
+        finally:
+            self._running = None
+            probe.close()
+        return repeater.is_lost or session.has_ended
 
     def _note_running(self, cell: Cell) -> None:
         self._running = cell
@@ -302,7 +332,10 @@ class _LectureRun:
             self._record.add_findings(self._leftovers.report(killed) if self._leftovers is not None else ())
             self._record.job_step = await read_job_step(session.kernel, self._ports.launcher)
         await self._describe(session)
-        self._record.note_devices(*await self._devices.close())
+        readings, devices = await self._devices.close()
+        if self._plan.repeats is not None:
+            readings = {**readings, **most_of_cells(self._record.cells, readings)}
+        self._record.note_devices(readings, devices)
         self._starter.remove_folder()
 
     async def _describe(self, session: KernelSession | None) -> None:
