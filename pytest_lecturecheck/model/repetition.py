@@ -63,6 +63,8 @@ class CellRepetitions:
         parts: what grows each time, the fastest first.
         types: where no name holds what grows: the classes with the most new objects in the last repetition.
         native_growth_bytes: how much more the C library's allocator has handed out each time, or ``None``.
+        compiled_bytes: where memory grows: what was freed when JAX dropped its compiled programs afterwards, or
+            ``None``.
         reason: why it was not run as often as asked, or why nothing is known; otherwise an empty string.
     """
 
@@ -71,6 +73,7 @@ class CellRepetitions:
     parts: tuple[GrowingPart, ...] = ()
     types: tuple[GrownType, ...] = ()
     native_growth_bytes: int | None = None
+    compiled_bytes: int | None = None
     reason: str = ""
 
     @property
@@ -84,6 +87,12 @@ class CellRepetitions:
         return bool(self.growth_bytes)
 
     @property
+    def is_compiled(self) -> bool:
+        """Return True if at least half of what has grown are compiled programs, which JAX drops at some time."""
+        grown = self.level_bytes[-1] - self.level_bytes[0] if self.grows else 0
+        return grown > 0 and 2 * (self.compiled_bytes or 0) >= grown
+
+    @property
     def is_named(self) -> bool:
         """Return True if the parts that grow are at least half of the growth."""
         return 2 * sum(part.growth_bytes for part in self.parts) >= (self.growth_bytes or 0)
@@ -94,8 +103,7 @@ def steady_growth(values: Sequence[int], least: int = LEAST_GROWTH_BYTES) -> int
     Return the median step (of two the lower) of values that grow each time, and 0 for values that do not.
 
     The first value is the one after the first repetition, so that what is filled once (caches, compiled code) is in it.
-    Half of the median has to be reached by the last step and by all others but one in four: growth that comes to an
-    end, and a single jump, are no leak.
+    Each step has to reach half of the median: growth that comes to an end, a jump, and noise are no leak.
     """
     steps = [later - earlier for earlier, later in pairwise(values)]
     if len(steps) < LEAST_REPETITIONS - 1:
@@ -103,5 +111,4 @@ def steady_growth(values: Sequence[int], least: int = LEAST_GROWTH_BYTES) -> int
     middle = sorted(steps)[(len(steps) - 1) // 2]
     if middle < least:
         return 0
-    small = sum(2 * step < middle for step in steps)
-    return middle if small <= len(steps) // 4 and 2 * steps[-1] >= middle else 0
+    return middle if 2 * min(steps) >= middle else 0

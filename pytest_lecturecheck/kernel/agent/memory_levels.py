@@ -105,7 +105,9 @@ class Levels:
         ]
 
 
-def answer(path: str, shell: Any, state: dict[str, Any], *, trims: bool = False, alone: bool = False) -> None:
+def answer(
+    path: str, shell: Any, state: dict[str, Any], *, trims: bool = False, clears: bool = False, alone: bool = False
+) -> None:
     """
     Take a level and write it into a new file.
 
@@ -114,9 +116,12 @@ def answer(path: str, shell: Any, state: dict[str, Any], *, trims: bool = False,
         shell: IPython's shell.
         state: keeps the levels between calls.
         trims: collect garbage and return free memory to the system first.
+        clears: let JAX drop its compiled programs before that.
         alone: compare with no other level, and do not count the objects of each class.
     """
     try:
+        if clears:
+            clear_compiled()
         if trims:
             trim()
         levels = Levels(shell) if alone or "levels" not in state else state["levels"]
@@ -136,6 +141,12 @@ def trim() -> None:
     gc.collect()
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def clear_compiled() -> None:
+    """Let JAX drop its compiled programs, where it is loaded."""
+    with contextlib.suppress(Exception):
+        sys.modules["jax"].clear_caches()
 
 
 def type_name(cls: type) -> str:

@@ -221,16 +221,19 @@ class MemoryWatch:
         )
 
 
-async def take_level(session: KernelSession, *, trims: bool = False, alone: bool = False) -> MemoryLevels:
+async def take_level(
+    session: KernelSession, *, trims: bool = False, clears: bool = False, alone: bool = False
+) -> MemoryLevels:
     """
     Return the level of the kernel's memory now.
 
     Args:
         session: the kernel.
         trims: collect garbage first, and return free memory to the system.
+        clears: let JAX drop its compiled programs before that.
         alone: compare with no other level, which costs the kernel half a megabyte less.
     """
-    given = (SHELL, STATE, f"trims={trims}", f"alone={alone}")
+    given = (SHELL, STATE, f"trims={trims}", f"clears={clears}", f"alone={alone}")
     answer = await call_silently(session, memory_levels, "answer", *given, seconds=_LEVEL_SECONDS)
     if answer["state"] != "taken":
         return MemoryLevels(reason=answer["text"] or "the kernel left no answer")
