@@ -1,5 +1,8 @@
 """
-List the native libraries that a process has loaded, as names and versions (Linux ``/proc/PID/maps``; see proc(5)).
+List the native libraries that a process has loaded, as names and versions.
+
+Linux is read from ``/proc/PID/maps`` (see proc(5)), Windows and FreeBSD through psutil's ``memory_maps``. macOS shows
+them to the process itself only, so that there they are not recorded.
 
 Extension modules of Python are left out: they belong to distributions.
 """
@@ -8,26 +11,41 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import psutil
 
 from pytest_lecturecheck.probe.memory_limits import read_text
 
 _IS_LINUX: Final = sys.platform == "linux"
 _PROC: Final = Path("/proc")
-_ENDING: Final = re.compile(r"\.(?:so|dylib)(?:\.(?P<version>[0-9.]+))?")
+_ENDING: Final = re.compile(r"\.(?:so|dylib|[dD][lL][lL])(?:\.(?P<version>[0-9.]+))?")
 _HASH: Final = re.compile(r"-[0-9a-f]{8}(?=[-.]|$)")
 _STEM_VERSION: Final = re.compile(r"(?:-(?P<marked>r?[0-9][0-9a-z.]*)|(?P<bare>[0-9]+(?:\.[0-9a-z]+)+))$")
 _EXTENSION: Final = re.compile(r"\.(?:cpython|abi3|pypy)[^/]*\.so$|\.abi3\.so$")
-_SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?lib(?:32|64|exec)?/|/nix/store/|/System/Library/")
+_SYSTEM: Final = re.compile(
+    r"/(?:usr/(?:local/)?)?lib(?:32|64|exec)?/|/nix/store/|/System/Library/|[A-Za-z]:/[Ww][Ii][Nn][Dd][Oo][Ww][Ss]/"
+)
 _MOST: Final = 500
 _NAME_CHARS: Final = 80
 
 
 def read_libraries(pid: int) -> dict[str, str]:
     """Return version and origin of each library that a process has loaded, by name; empty if it cannot be read."""
-    # There is no such file elsewhere; FreeBSD and Cygwin have one in another format.
-    return parse_maps(read_text(_PROC / str(pid) / "maps") or "") if _IS_LINUX else {}
+    # FreeBSD and Cygwin have a file of that name in another format.
+    if _IS_LINUX:
+        return parse_maps(read_text(_PROC / str(pid) / "maps") or "")
+    return parse_paths(_mapped_files(psutil.Process, pid))
+
+
+def _mapped_files(open_process: Callable[[int], Any], pid: int) -> list[str]:
+    """Return the files that a process has mapped; empty where the system does not show them."""
+    try:
+        return [str(item.path) for item in open_process(pid).memory_maps()]
+    except (psutil.Error, OSError, AttributeError, NotImplementedError):
+        return []
 
 
 def parse_maps(text: str) -> dict[str, str]:
@@ -37,11 +55,16 @@ def parse_maps(text: str) -> dict[str, str]:
     Of a library's path only the kind of folder is kept: "system", "with numpy", "environment".
     """
     # The sixth column of a mapping is its file.
-    paths = {line[position:] for line in text.splitlines() if (position := line.find("/")) >= 0}
+    return parse_paths(line[position:] for line in text.splitlines() if (position := line.find("/")) >= 0)
+
+
+def parse_paths(paths: Iterable[str]) -> dict[str, str]:
+    """Return the libraries among the files that a process has mapped; see :func:`parse_maps`."""
     found: dict[str, str] = {}
-    for path in sorted(paths):
+    for path in sorted({path.replace("\\", "/") for path in paths}):
         folder, _, file = path.removesuffix(" (deleted)").rpartition("/")
-        if not file.startswith("lib") or _EXTENSION.search(file) is not None:
+        is_library = file.startswith("lib") or file.lower().endswith(".dll")
+        if not is_library or _EXTENSION.search(file) is not None:
             continue
         if (parts := parse_library_name(file)) is not None and len(found) < _MOST:
             name, version = parts

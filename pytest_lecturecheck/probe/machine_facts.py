@@ -7,7 +7,9 @@ size is known. The names of facts are those of :class:`~pytest_lecturecheck.mode
 
 from __future__ import annotations
 
+import json
 import mmap
+import os
 import re
 import sys
 from pathlib import Path
@@ -24,6 +26,9 @@ _FLAGS: Final = (
     *("asimd", "asimdhp", "sve", "sve2", "bf16"),
 )
 """Features that numerical libraries choose their kernels by: they change rounding, time, and sizes of buffers."""
+IMAGE_VARIABLE: Final = "LECTURECHECK_IMAGE"
+"""States the image of a container that cannot see it: name, tag, and digest."""
+_STATED_IMAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _IMAGE_ID: Final = re.compile(r'^imageid="(?P<id>[0-9a-f:sha]{12,80})"', re.MULTILINE)
 
 
@@ -89,12 +94,25 @@ def _cpu_flags(text: str) -> str:
 
 
 def _container(root: Path) -> str:
+    stated = os.environ.get(IMAGE_VARIABLE, "")
+    image = f"image {stated} (stated)" if _STATED_IMAGE.fullmatch(stated) else ""
     podman = read_text(root / "run" / ".containerenv")
     if podman is not None:
         match = _IMAGE_ID.search(podman)
-        return f"Podman, image {match['id'][:19]}" if match is not None else "Podman, image unknown"
+        seen = f"image {match['id'][:19]}" if match is not None else "image unknown"
+        return f"Podman, {image or seen}"
     if (root / ".dockerenv").exists():
-        return "Docker; its image cannot be seen from inside"
+        return f"Docker, {image}" if image else "Docker; its image cannot be seen from inside"
     if (root / ".singularity.d").is_dir():
-        return "Apptainer; its image cannot be seen from inside"
-    return "none seen"
+        image = image or _apptainer_image(read_text(root / ".singularity.d" / "labels.json") or "")
+        return f"Apptainer, {image}" if image else "Apptainer; its image cannot be seen from inside"
+    return f"not seen, {image}" if image else "none seen"
+
+
+def _apptainer_image(text: str) -> str:
+    """Return what an Apptainer image was built from ("built from python@sha256:..."), where its labels say so."""
+    try:
+        found = json.loads(text).get("org.label-schema.usage.singularity.deffile.from")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return f"built from {found}" if isinstance(found, str) and _STATED_IMAGE.fullmatch(found) else ""

@@ -13,7 +13,7 @@ from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession, Subject
-from pytest_lecturecheck.verdict.session_diff import COMPARED, SideLecture, SideValue
+from pytest_lecturecheck.verdict.session_diff import COMPARED, SideLecture, SideValue, facts_of
 from pytest_lecturecheck.verdict.values import VerdictKind
 
 _ID_LENGTH: Final = 16
@@ -59,6 +59,7 @@ class HistoryLine:
         heaviest: the cell with the highest peak footprint among these runs.
         machine: the machine it was measured on.
         software: the software it was measured with.
+        facts: of its manifest, what lies beneath equal package versions, by name.
         mode: "check" or "record".
         version: version of this package.
         commit: the commit that was checked out, or an empty string.
@@ -79,6 +80,7 @@ class HistoryLine:
     heaviest: HeavyCell | None = None
     machine: Machine | None = None
     software: Software | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
     mode: str = ""
     version: str = ""
     commit: str = ""
@@ -102,7 +104,13 @@ class HistoryLine:
             for metric in COMPARED
             if (found := self.values.get(metric)) is not None
         }
-        return SideLecture(values=values, verdict=self.verdict, machine=self.machine, software=self.software)
+        return SideLecture(
+            values=values,
+            verdict=self.verdict,
+            machine=self.machine,
+            software=self.software,
+            facts=self.facts,
+        )
 
 
 def line_id(session: str, platform: str, subject: Subject) -> str:
@@ -150,6 +158,7 @@ def _line_of(session: KeptSession, subject: Subject, runs: Sequence[KeptRun]) ->
         heaviest=_heaviest(complete),
         machine=decisive.run.machine,
         software=decisive.run.software,
+        facts=facts_of(decisive.run),
         mode=session.mode,
         version=session.version,
         commit=session.commit,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pytest_lecturecheck.budget.limits import PlatformBudgets
+from pytest_lecturecheck.model.manifest import Fact
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Run
@@ -48,6 +49,7 @@ class SideLecture:
         verdict: how it ended ("within", "died"), or "recorded" in a budget file.
         machine: the machine it was measured on, or ``None``.
         software: the software it was measured with, or ``None``.
+        facts: of its manifest, by name.
         run: the run that speaks for it: the first that failed, otherwise the one with the highest peak; ``None`` in a
             budget file.
     """
@@ -56,6 +58,7 @@ class SideLecture:
     verdict: str = ""
     machine: Machine | None = None
     software: Software | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
     run: Run | None = None
 
 
@@ -163,8 +166,15 @@ def _lecture_of_runs(runs: Sequence[KeptRun]) -> SideLecture:
         verdict=decisive.verdict.kind.value,
         machine=decisive.run.machine,
         software=decisive.run.software,
+        facts=facts_of(decisive.run),
         run=_telling_run(runs),
     )
+
+
+def facts_of(run: Run) -> dict[str, str]:
+    """Return what a run's manifest states in one text each, but for what its machine and software state as well."""
+    facts = run.manifest.facts if run.manifest is not None else {}
+    return {name: text for name, text in facts.items() if name not in _STATED_ELSEWHERE}
 
 
 def _telling_run(runs: Sequence[KeptRun]) -> Run | None:
@@ -239,7 +249,7 @@ def differences(before: Side, after: Side) -> tuple[Difference, ...]:
     common = [subject for subject in before.lectures if subject in after.lectures]
     sides = [[side.lectures[subject] for subject in common] for side in (before, after)]
     platform = Difference(name="platform", before=before.platform, after=after.platform)
-    rows = [platform, *_machine_rows(*sides), *_software_rows(*sides)]
+    rows = [platform, *_machine_rows(*sides), *_software_rows(*sides), *_fact_rows(*sides)]
     return tuple(row for row in rows if row.before and row.after and row.before != row.after)
 
 
@@ -260,6 +270,13 @@ def _same_memory(first: set[int], second: set[int]) -> bool:
     return max(sizes) - min(sizes) <= _SAME_MEMORY_FRACTION * max(sizes)
 
 
+def _fact_rows(before: Sequence[SideLecture], after: Sequence[SideLecture]) -> Iterator[Difference]:
+    for fact in Fact:
+        texts = [_joined(side.facts.get(fact.value, "") for side in sides) for sides in (before, after)]
+        yield Difference(name=fact.value, before=texts[0], after=texts[1])
+
+
+_STATED_ELSEWHERE: Final = frozenset({Fact.PYTHON.value, Fact.HUGE_PAGES.value})
 _MACHINE_TEXTS: Final = {
     "OS": lambda machine: machine.system,
     "architecture": lambda machine: machine.architecture,

@@ -1,8 +1,10 @@
 """Native libraries of a process as names and versions."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from pytest_lecturecheck.probe.loaded_libraries import parse_library_name, parse_maps
+from pytest_lecturecheck.probe.loaded_libraries import _mapped_files, parse_library_name, parse_maps, parse_paths
 
 WHEEL = "/home/ann/venv/lib/python3.12/site-packages"
 MAPS = "\n".join(
@@ -31,6 +33,25 @@ def test_only_names_versions_and_origins_are_kept():
         "m": "6 (system)",
     }
     assert "ann" not in str(found)
+
+
+def test_libraries_of_windows_have_names_and_origins():
+    folder = "C:\\Users\\ann\\venv\\Lib\\site-packages"
+    paths = [
+        f"{folder}\\numpy.libs\\libscipy_openblas64_-ff651d7f.dll",
+        f"{folder}\\numpy\\_core\\_multiarray_umath.cp312-win_amd64.pyd",
+        "C:\\Windows\\System32\\KERNEL32.DLL",
+        "C:\\Users\\ann\\data.bin",
+    ]
+    found = parse_paths(paths)
+
+    assert found == {"scipy_openblas64_": "(with numpy)", "KERNEL32": "(system)"}
+
+
+def test_a_system_that_shows_no_files_has_no_libraries():
+    assert _mapped_files(lambda _pid: SimpleNamespace(), 1) == []
+    shown = SimpleNamespace(memory_maps=lambda: [SimpleNamespace(path="/usr/lib/libm.so.6")])
+    assert _mapped_files(lambda _pid: shown, 1) == ["/usr/lib/libm.so.6"]
 
 
 @pytest.mark.parametrize(

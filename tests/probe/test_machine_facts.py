@@ -44,5 +44,33 @@ def test_containers_without_a_visible_image(tmp_path, file, name):
     assert read_linux_machine_facts(tmp_path)["container"] == f"{name}; its image cannot be seen from inside"
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "container"),
+    [
+        (".dockerenv", "", "Docker, image example/box@sha256:ab12 (stated)"),
+        ("run/.containerenv", 'imageid="ab12ab12ab12"', "Podman, image example/box@sha256:ab12 (stated)"),
+    ],
+)
+def test_an_image_may_be_stated(tmp_path, monkeypatch, file, text, container):
+    monkeypatch.setenv("LECTURECHECK_IMAGE", "example/box@sha256:ab12")
+    write_tree(tmp_path, {file: text})
+
+    assert read_linux_machine_facts(tmp_path)["container"] == container
+
+
+@pytest.mark.parametrize("stated", ["", "two words", "a" * 300, "x\ny"])
+def test_what_is_no_image_is_not_taken(tmp_path, monkeypatch, stated):
+    monkeypatch.setenv("LECTURECHECK_IMAGE", stated)
+
+    assert read_linux_machine_facts(tmp_path)["container"] == "none seen"
+
+
+def test_apptainer_names_what_its_image_was_built_from(tmp_path):
+    labels = '{"org.label-schema.usage.singularity.deffile.from": "python@sha256:ab12"}'
+    write_tree(tmp_path, {".singularity.d/labels.json": labels})
+
+    assert read_linux_machine_facts(tmp_path)["container"] == "Apptainer, built from python@sha256:ab12"
+
+
 def test_this_machine_has_a_page_size():
     assert read_machine_facts()[Fact.PAGE_SIZE].endswith("KiB")

@@ -15,6 +15,7 @@ from support.made_sessions import THEN, after, before, kept, session_of
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
+from pytest_lecturecheck.model.manifest import Fact, Manifest
 from pytest_lecturecheck.model.metric import Method, Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.store.history import append_history, line_to_dict, read_history
@@ -47,6 +48,17 @@ def test_a_line_holds_what_trends_need():
     assert line.values[Metric.PEAK_FOOTPRINT].method is Method.EXACT
     assert (line.heaviest.number, line.heaviest.line) == (1, 12)
     assert (line.machine, line.software.packages["numpy"]) == (MACHINE, "2.2.0")
+
+
+def test_a_line_holds_what_lies_beneath_equal_versions(path):
+    facts = {Fact.LOADED_BLAS.value: "blas 3.11.0 (system)", Fact.PYTHON.value: "CPython 3.12.1"}
+    run = kept("a.md", 50)
+    run = replace(run, run=replace(run.run, manifest=Manifest(facts=facts, distributions={"numpy": "2.1.0 (pip)"})))
+    append_history(path, history_lines(session_of(run)))
+
+    (line,) = read_history(path).lines
+    assert line.facts == {"BLAS libraries loaded": "blas 3.11.0 (system)"}
+    assert line.as_side.facts == line.facts
 
 
 def test_repeated_runs_are_one_line_with_the_highest_values():

@@ -80,6 +80,20 @@ def test_what_one_side_has_not_recorded_is_a_suspect():
     assert (found["distributions"].before, found["distributions"].after) == ("", "1 recorded")
 
 
+def test_a_machine_that_one_side_has_not_recorded_is_a_row_for_each_fact():
+    found = suspects(replace(run(50), machine=None), run(300))
+
+    names = ("architecture", "operating system", "processor", "cores", "memory that can be used", "GPUs")
+    assert [(found[name].before, found[name].rank) for name in names] == [("", Rank.NOT_RECORDED)] * 6
+
+
+def test_variables_of_a_kernel_that_could_not_be_asked_are_not_unset():
+    set_here = replace(run(300), software=replace(NUMPY, variables={"OMP_NUM_THREADS": "1"}))
+    found = suspects(replace(run(50), software=None), set_here)["OMP_NUM_THREADS"]
+
+    assert (found.before, found.after, found.rank) == ("", "1", Rank.NOT_RECORDED)
+
+
 def test_the_likeliest_suspect_comes_first():
     before = run(50, manifest=Manifest(facts={**BLAS, Fact.CONTAINER.value: "none seen"}))
     mac = replace(MACHINE, architecture="arm64")
