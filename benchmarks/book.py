@@ -1,8 +1,9 @@
 """
 Time a gate with --lecture-cache and the build behind it, against a build alone, and compare the pages.
 
-Each way begins with a fresh copy of the book, without any cache. A startup file of IPython seeds random numbers,
-so that pages of two ways can be equal. Run it in the environment of the book:
+Each way begins with a fresh copy of the book, without any cache. A startup file of IPython seeds random numbers, and
+hashes of strings are the same in every kernel, so that pages of two ways can be equal. Run it in the environment of the
+book:
 
     python benchmarks/book.py BOOK --build "jupyter-book build ."
     python benchmarks/book.py BOOK --build "myst build --site --execute"
@@ -68,7 +69,8 @@ def main() -> None:
         startup = base / "ipython" / "profile_default" / "startup" / "00-seed.py"
         startup.parent.mkdir(parents=True)
         startup.write_text(SEED, encoding="utf-8")
-        environment = {**os.environ, "IPYTHONDIR": str(base / "ipython")}
+        # Sets of strings have another order in every kernel otherwise: sympy exchanges the axes of a 3D plot then.
+        environment = {**os.environ, "IPYTHONDIR": str(base / "ipython"), "PYTHONHASHSEED": "0"}
         times, pages = {}, {}
         for number, name in enumerate(arguments.ways):
             # Names of one length, because messages cut long paths.
