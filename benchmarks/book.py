@@ -44,14 +44,21 @@ NOISE = (
     # the hash.
     (re.compile(r'"(key|id|html_id|identifier|label|thumbnail)":"[^"]*"|-[0-9a-f]{32}(?=\.\w)'), "KEY"),
     (re.compile(r"\d+(\.\d+)? ?(seconds|second|ms|μs|µs|us|ns|s)\b"), "TIME"),
-    # ipykernel sends a stream in pieces that depend on its timer. myst-nb shows each piece, or puts line ends between
-    # them. Two builds without a gate differ in it, too.
+    # ipykernel sends a stream in pieces that depend on its timer. myst-nb and mystmd show each piece, or
+    # myst-nb puts line ends between them. Two builds without a gate differ in it, too.
     (
         re.compile(
             r"\s*</pre>\s*</div>\s*</div>\s*"
             r'<div class="output stream[^"]*">\s*<div class="highlight">\s*<pre>\s*<span>\s*</span>'
         ),
         " ",
+    ),
+    (
+        re.compile(
+            r'"\},KEY\},\{"type":"output","children":\[\],'
+            r'"jupyter_data":\{"output_type":"stream","name":"stdout","text":"'
+        ),
+        "",
     ),
     (re.compile(r"\s+"), " "),
 )

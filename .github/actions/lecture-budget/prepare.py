@@ -17,7 +17,7 @@ FORMAT = "1"
 
 
 def main() -> None:
-    """Set the outputs ``key``, ``restore``, ``restore-book``, ``book`` and ``label``."""
+    """Set the outputs ``key``, ``restore``, ``restore-book``, ``book``, ``history`` and ``label``."""
     label = _platform_label()
     packages = sorted({f"{item.name}=={item.version}" for item in distributions()})
     digest = hashlib.sha256("\n".join([platform.python_version(), *packages]).encode()).hexdigest()[:16]
@@ -33,6 +33,7 @@ def main() -> None:
             # What a book shows depends on its packages: an entry of other ones is never restored.
             "restore-book": "\n".join(f"book-{prefix}" for prefix in prefixes[:2]),
             "book": book_cache(),
+            "history": given("HISTORY", "lecture-history.jsonl" if given("HISTORY_BRANCH") else ""),
             "label": label,
         }
     )
