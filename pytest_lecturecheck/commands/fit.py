@@ -26,6 +26,8 @@ that passes, and at least three times on both sides of the edge. Each try is a s
   lecturecheck fit --from 2GB --to 24GB solve.ipynb
   lecturecheck fit --step 256MiB --runs 5 --keep tries solve.ipynb
   lecturecheck fit solve.ipynb -- --lecture-timeout 3600          further arguments for pytest
+  salloc --mem=8G lecturecheck fit solve.ipynb -- --lecture-launcher slurm
+                                                    under Slurm: each try is a step with that --mem
 
 The last line names the edge: "runs with 3.5 GiB, dies with 3.25 GiB, footprint without a cap 3.9 GiB". A smaller cap
 that passes where a larger one failed is reported. Exit status: 0; 1 if no cap passed, or outcomes contradict each

@@ -71,6 +71,9 @@ A module has ``HELP``, ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(opti
 _COMMANDS: Final = {name: module for group in _GROUPS.values() for name, module in group.items()}
 
 
+_PASSING_ON: Final = frozenset({"fit", "replay"})
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """
     Run the command.
@@ -97,7 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         module.add_arguments(command)
     _refuse_null_characters(parser, sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(arguments)
+    own, rest = _split_rest(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(own)
+    if rest:
+        options.pytest = rest
     if options.command is None:
         parser.print_help()
         return 0
@@ -111,6 +117,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = "".join(f"{line}\n" for line in lines)
     _write(text if _is_for_programs(options) else _guarded(text))
     return status
+
+
+def _split_rest(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """
+    Take off what a command passes on to pytest, after ``--``.
+
+    argparse does not find them where an option stands between them and the command's own argument.
+    """
+    found = list(arguments)
+    if not found or found[0] not in _PASSING_ON or "--" not in found:
+        return found, []
+    position = found.index("--")
+    return found[:position], found[position + 1 :]
 
 
 def _refuse_null_characters(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from pytest_lecturecheck.commands.main import main
     ("arguments", "said"),
     [
         (["nowhere.ipynb"], "nowhere.ipynb: there is no such file"),
+        (["nowhere.ipynb", "--runs", "1", "--", "--lecture-timeout", "9"], "nowhere.ipynb: there is no such file"),
         (["--runs", "0", "a.md"], "--runs 0: expected at least 1"),
         (["--from", "x", "a.md"], "--from: size 'x' is not understood"),
         (["--step", "0", "a.md"], "--step: size '0' has no unit"),
