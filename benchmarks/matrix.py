@@ -77,14 +77,15 @@ def parts(options: argparse.Namespace, gpus: int) -> list[Part]:
         # The last axis alternates fastest: what is compared with each other runs in turn.
         axes = {**device, "size": sizes[: options.sizes], "precision": PRECISIONS}
         if 1 in options.kernels:
-            runs = min(2, options.runs) if is_prepared else options.runs
-            found.append(Part(name, axes, runs, options.passes, is_prepared))
+            # Fewer starts and more passes for NUTS, whose imports take longest.
+            runs, passes = (2, options.passes + 1) if is_prepared else (options.runs, options.passes)
+            found.append(Part(name, axes, runs, passes, is_prepared))
         if several:
             found.append(Part(name, {**axes, "concurrency": several}, 1, 2 * options.passes, is_prepared))
     if 1 in options.kernels:
         middle = SIZES[NUTS][(options.sizes - 1) // 2]
         axes = {**device, "size": (middle,), "precision": PRECISIONS, "sampler": SAMPLERS}
-        found.append(Part(NUTS, axes, min(2, options.runs), options.passes, is_prepared=True))
+        found.append(Part(NUTS, axes, 2, options.passes + 1, is_prepared=True))
         found.append(Part(NUTS, {**device, "size": (middle,), "precision": PRECISIONS[1:]}, 2))
     if gpus > 1:
         counts = tuple(count for count in (1, 2, 4, 8) if count <= gpus)
@@ -153,9 +154,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="time for everything (default: 20)")
     parser.add_argument(
-        "--runs", type=int, default=6, help="runs in new kernels at one size: one cold, the others warm"
+        "--runs", type=int, default=3, help="runs of each variant in new kernels: one cold, others warm"
     )
-    parser.add_argument("--passes", type=int, default=6, help="passes of each variant in its kernel, the first counted")
+    parser.add_argument("--passes", type=int, default=3, help="passes in each kernel, the first one counted")
+    parser.add_argument("--kernels", type=_numbers, default=(1, 2, 3), help="kernels at once (default: 1,2,3)")
     parser.add_argument("--sizes", type=int, default=5, help="sizes of each lecture, from the smallest")
     parser.add_argument("--only", action="append", choices=[*SIZES, "none"], help="lectures (default: all)")
     parser.add_argument("--output", type=Path, default=Path("build/matrix"), help="folder of the findings")
