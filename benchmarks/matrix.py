@@ -117,18 +117,17 @@ def fill_cache(cache: Path, folder: Path, part: Part, extra: list[str]) -> None:
     """Compile a part's programs in a session that is not kept: its times are those of compiling."""
     for name in (NUTS, "pytest.ini"):
         shutil.copy(HERE / name, folder)
-    axes = {**part.axes, "sampler": SAMPLERS, "size": SIZES[NUTS][:1]}
+    axes = {"sampler": SAMPLERS[:1], **part.axes, "size": SIZES[NUTS][:1]}
     axes.pop("concurrency", None)
     run(Part(NUTS, axes), extra, folder=folder, cache=cache)
 
 
-def run_parts(wanted: list[Part], deadline: float, extra: list[str]) -> tuple[list[Part], int]:
+def run_parts(wanted: list[Part], deadline: float, cache: Path, extra: list[str]) -> tuple[list[Part], int]:
     """Run parts as long as there is time; return those left out, and the worst exit status."""
     per_kernel: dict[str, float] = dict(FIRST_GUESS_SECONDS)
     left_out, status = [], 0
     with tempfile.TemporaryDirectory(prefix="lecturecheck-matrix-") as name:
-        cache, folder = Path(name) / "cache", Path(name) / "lectures"
-        folder.mkdir()
+        folder = Path(name)
         for part in wanted:
             guess = per_kernel.get(part.lecture, 3.0) * part.kernel_count
             if time.monotonic() + guess > deadline:
@@ -136,8 +135,10 @@ def run_parts(wanted: list[Part], deadline: float, extra: list[str]) -> tuple[li
                 continue
             began = time.monotonic()
             print(f"matrix: {part.lecture}: {part.text}, {part.runs} x {part.passes} times", flush=True)
-            if part.is_prepared and not cache.exists():
+            done = cache / f"filled-{'-'.join(map(str, part.axes.get('sampler', SAMPLERS[:1])))}"
+            if part.is_prepared and not done.exists():
                 fill_cache(cache, folder, part, extra)
+                done.touch()
                 print(f"matrix:   {time.monotonic() - began:.0f} s to compile", flush=True)
             code = run(part, extra, cache=cache if part.is_prepared else None)
             per_kernel[part.lecture] = (time.monotonic() - began) / part.kernel_count
@@ -160,11 +161,15 @@ def main() -> int:
     parser.add_argument("--kernels", type=_numbers, default=(1, 2, 3), help="kernels at once (default: 1,2,3)")
     parser.add_argument("--sizes", type=int, default=5, help="sizes of each lecture, from the smallest")
     parser.add_argument("--only", action="append", choices=[*SIZES, "none"], help="lectures (default: all)")
+    parser.add_argument("--cache", type=Path, help="folder for the compiled programs of NUTS (default: a new one)")
     parser.add_argument("--output", type=Path, default=Path("build/matrix"), help="folder of the findings")
     options, extra = parser.parse_known_args()
     extra = [text for text in extra if text != "--"]
     wanted = [part for part in parts(options, gpu_count()) if options.only is None or part.lecture in options.only]
-    left_out, status = run_parts(wanted, time.monotonic() + 60 * options.minutes, extra)
+    with tempfile.TemporaryDirectory(prefix="lecturecheck-compiled-") as name:
+        cache = options.cache or Path(name)
+        cache.mkdir(parents=True, exist_ok=True)
+        left_out, status = run_parts(wanted, time.monotonic() + 60 * options.minutes, cache, extra)
     command = [sys.executable, "-m", "pytest_lecturecheck.commands.main", "findings", "--root", str(HERE)]
     subprocess.run([*command, "--output", str(options.output.resolve())], check=False)
     for part in left_out:
