@@ -122,6 +122,7 @@ class PeakProfile:
         cell_seconds: wall time of the cell under the profiler, or ``None``.
         footprint_bytes: peak footprint of the cell under the profiler, or ``None``.
         is_cut: whether the process ended before the record did.
+        full_bytes: the size at which the record was stopped before the cell had ended, or ``None``.
     """
 
     peak_bytes: int
@@ -131,3 +132,4 @@ class PeakProfile:
     cell_seconds: float | None = None
     footprint_bytes: int | None = None
     is_cut: bool = False
+    full_bytes: int | None = None

@@ -109,6 +109,9 @@ def profile_summary(entry: Entry, cell: CellRun, profile: PeakProfile) -> str:
     parts = [f"{whole}, by memray; what earlier cells left is not part of it"]
     if profile.is_cut:
         parts.append("the process ended before the record did, so the peak may be higher")
+    if profile.full_bytes is not None:
+        size = format_size(profile.full_bytes)
+        parts.append(f"the record was stopped at {size}, before the cell had ended, so the peak may be higher")
     parts.append(_cost(entry, cell, profile))
     if profile.flame_graph:
         parts.append(f"flame graph: {profile.flame_graph}")

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_lecturecheck.config.environment import EnvironmentContext, kernel_environment
+from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
 from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.cohort import CohortSpec
+from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
 from pytest_lecturecheck.report.entry import Entry
@@ -42,6 +44,21 @@ class _Cohort:
     spec: CohortSpec
     parts: Mapping[str, _Part]
     kernel_count: int
+
+
+def left_out_findings(settings: SessionSettings) -> Iterator[Finding]:
+    """Yield what was asked for and is not done to lectures that run at the same time."""
+    if settings.trace is not None:
+        message = (
+            "no cell was profiled: lectures that run at the same time would be charged for the profiler of another; "
+            "run the lecture by itself, without --lecture-concurrency"
+        )
+        yield Finding(kind=FindingKind.PROFILE, message=message)
+    if settings.repeats is not None:
+        message = (
+            "no cell was run again: that is done to lectures that run by themselves, without --lecture-concurrency"
+        )
+        yield Finding(kind=FindingKind.LEAK, message=message)
 
 
 class CohortRunner:
@@ -159,6 +176,7 @@ class CohortRunner:
             pass_fds=held.descriptors,
         )
         run = complete_run(with_compile_cache(found, cache_state), held, self._context.rootdir)
+        run = replace(run, findings=(*run.findings, *left_out_findings(self._context.settings)))
         journal.end(spec.lectures[0], run.outcome.value, variant=spec.name)
         return run
 

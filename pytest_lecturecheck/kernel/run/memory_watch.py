@@ -107,9 +107,8 @@ class MemoryWatch:
             self._not_recorded(cell, f"no folder could be made for its record: {exc.strerror or exc}")
             return
         capture = folder / _CAPTURE
-        answer = await call_silently(
-            session, memory_recorder, "begin", repr(str(capture)), SHELL, STATE, seconds=_RECORD_SECONDS
-        )
+        given = (repr(str(capture)), str(plan.record_bytes), SHELL, STATE)
+        answer = await call_silently(session, memory_recorder, "begin", *given, seconds=_RECORD_SECONDS)
         if answer["state"] == "started":
             self._capture = capture
             return
@@ -146,10 +145,10 @@ class MemoryWatch:
     async def _read(
         self, plan: MemoryPlan, session: KernelSession, cell: Cell, result: CellRun, capture: Path
     ) -> PeakProfile | None:
-        is_cut = session.has_ended
-        if not is_cut:
+        state = ""
+        if not session.has_ended:
             answer = await call_silently(session, memory_recorder, "end", STATE, seconds=_RECORD_SECONDS)
-            is_cut = answer["state"] != "stopped"
+            state = answer["state"]
         flame_graph = capture.with_name(FLAME_GRAPH)
         payload, why = await self._run_reader(session, capture, flame_graph)
         profile = merge_processes(payload, self._places(cell))
@@ -166,7 +165,8 @@ class MemoryWatch:
             flame_graph=flame_graph.relative_to(plan.root).as_posix() if flame_graph.is_file() else "",
             cell_seconds=None if wall is None else wall.value,
             footprint_bytes=None if footprint is None else round(footprint.value),
-            is_cut=is_cut,
+            is_cut=state not in {"stopped", "full"},
+            full_bytes=plan.record_bytes if state == "full" else None,
         )
 
     async def _run_reader(self, session: KernelSession, capture: Path, flame_graph: Path) -> tuple[Any, str]:

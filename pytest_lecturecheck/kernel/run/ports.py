@@ -157,6 +157,7 @@ class MemoryPlan:
         folder: folder for the records of this run; created with the first record.
         levels: whether levels are taken after each cell.
         cells: numbers of code cells that are recorded with memray.
+        record_bytes: size of a cell's record at which recording stops.
         limit_bytes: where levels are not taken after each cell: the footprint above which one is taken after a cell
             with a new highest peak, so that a failure shows what was in memory; ``None`` for none.
     """
@@ -166,6 +167,7 @@ class MemoryPlan:
     levels: bool = True
     cells: frozenset[int] = frozenset()
     limit_bytes: float | None = None
+    record_bytes: int = 256 << 20
 
     @property
     def changes_measurements(self) -> bool:

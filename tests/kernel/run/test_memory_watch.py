@@ -158,6 +158,23 @@ def test_a_killed_kernel_leaves_its_record(bench):
     assert record.cells[0].memory_levels.reason == "the kernel has ended"
 
 
+def test_a_record_stops_at_its_size_and_says_so(bench):
+    source = """
+        kept = bytearray(32 << 20)
+        import threading
+        while any(thread.name == "lecturecheck-record" for thread in threading.enumerate()):
+            small = [bytes(600 + number % 300) for number in range(10_000)]
+        late = bytearray(64 << 20)
+        """
+    made = plan_memory(bench.folder, lecture(bench.folder, source), 1, frozenset({1}))
+    record = run(bench, bench.folder, source, plan=replace(made, record_bytes=1 << 20))
+    profile = record.cells[0].memory_profile
+    assert (statuses(record), profile.full_bytes, profile.is_cut) == (["ok"], MIB, False)
+    sizes = {line.source: line.size_bytes // MIB for line in profile.lines}
+    assert sizes["kept = bytearray(32 << 20)"] == 32
+    assert "late = bytearray(64 << 20)" not in sizes
+
+
 def test_without_memray_the_way_to_install_it_is_said(bench):
     hidden = "import sys; sys.modules['memray'] = None"
     record = run(bench, bench.folder, hidden, "kept = bytearray(8 << 20)", cells={2})
