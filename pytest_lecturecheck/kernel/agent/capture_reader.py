@@ -23,6 +23,7 @@ MOST_LINES = 30
 MOST_PROCESSES = 100
 TEXT_CHARS = 300
 _CELL_FILE = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
+_OWN = "<lecturecheck "
 _FLAME_SECONDS = 240
 
 
@@ -70,8 +71,8 @@ def _add(lines: dict[tuple[str, int, str], dict[str, Any]], record: Any) -> None
     frames = record.stack_trace()
     position = next((at for at, frame in enumerate(frames) if not is_of_package(frame[1])), 0)
     name, file, number = frames[position] if frames else (*_native_place(record), 0)
-    if file.startswith("<lecturecheck "):
-        # The recorder's own.
+    if file.startswith(_OWN) or any(frame[0] == "_look" and frame[1].startswith(_OWN) for frame in frames):
+        # The recorder's own, and that of its thread.
         return
     line = lines.setdefault(
         (file, number, name),
