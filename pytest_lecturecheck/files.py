@@ -1,6 +1,8 @@
 """
 Read files that others wrote: regular files only, and of bounded size. Every room reads files through this module.
 
+:func:`remove_tree` removes folders that others could write to.
+
 A lecture, or whoever wrote its repository, can put anything in the place of a file. Opening a named pipe waits for a
 writer, reading ``/dev/zero`` never ends, and a sparse file can be larger than the memory. Such files are refused with
 :class:`PlainFileError`, which is an :class:`OSError`: a caller that handles unreadable files handles these as well.
@@ -10,8 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import secrets
+import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -19,6 +25,9 @@ MOST_DOCUMENT_BYTES: Final = 1 << 28
 """Largest lecture, report or kept session that is read (256 MiB): notebooks may hold many pictures."""
 MOST_SETTINGS_BYTES: Final = 1 << 24
 """Largest settings file that is read (16 MiB)."""
+
+_MOST_LEVELS: Final = 10_000
+"""Deepest folder that is removed; a process that goes on writing must not hold up its removal for ever."""
 
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
@@ -157,3 +166,54 @@ def _check(path: str | os.PathLike[str], found: os.stat_result, most_bytes: int 
 
 def _too_large(size_bytes: int, most_bytes: int) -> str:
     return f"it has at least {size_bytes:,} bytes; expected at most {most_bytes:,}"
+
+
+def remove_tree(folder: str | os.PathLike[str]) -> None:
+    """
+    Remove a folder and everything in it, as far as that is permitted; what cannot be removed is no error.
+
+    A lecture may leave folders that may not be entered or written to, and trees so deep that neither recursion nor
+    paths reach their ends.
+    """
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(folder)
+    root = os.fspath(folder)
+    if os.path.islink(root) or not os.path.isdir(root):  # noqa: PTH112, PTH114 - the path may be very long
+        return
+    names = itertools.count()
+    # Folders are moved up until each is empty, so that no path is longer than two names below the folder.
+    for _ in range(_MOST_LEVELS):
+        if not _open_folder(root) or not sum(_remove_entry(root, entry, names) for entry in list(os.scandir(root))):
+            break
+    with contextlib.suppress(OSError):
+        os.rmdir(root)  # noqa: PTH106 - as above
+
+
+def _remove_entry(root: str, entry: os.DirEntry[str], names: Iterator[int]) -> bool:
+    """Remove an entry of the folder ``root``, whose folders become entries of it; return True if anything was done."""
+    is_changed = False
+    with contextlib.suppress(OSError):
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.path)  # noqa: PTH108 - as above
+            return True
+        _open_folder(entry.path)
+        for inner in os.scandir(entry.path):
+            if inner.is_dir(follow_symlinks=False):
+                # A folder that is moved is written to, because its parent is one of its entries.
+                _open_folder(inner.path)
+                os.rename(inner.path, f"{root}/.{next(names)}-{secrets.token_hex(4)}")  # noqa: PTH104 - as above
+            else:
+                os.unlink(inner.path)  # noqa: PTH108 - as above
+            is_changed = True
+        os.rmdir(entry.path)  # noqa: PTH106 - as above
+        is_changed = True
+    return is_changed
+
+
+def _open_folder(path: str) -> bool:
+    """Let this user enter and change a folder; return False if that is not permitted."""
+    try:
+        os.chmod(path, stat.S_IRWXU)  # noqa: PTH101 - as above
+    except OSError:
+        return False
+    return True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.config.environment import CACHE_VARIABLE
+from pytest_lecturecheck.files import remove_tree
 
 COLD: Final = "cold"
 """The compile cache was empty when the run began."""
@@ -46,6 +46,6 @@ class CompileCaches:
     def close(self) -> None:
         """Remove all folders; safe to call twice."""
         if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            remove_tree(self._root)
             self._root = None
         self._folders.clear()

@@ -50,9 +50,10 @@ def _clean_up_all(runs: dict[bytes, bytes]) -> None:
 
 def clean_up(token: str, run: dict[str, object]) -> None:
     """Kill the processes of a run, repeatedly because they may fork meanwhile, and remove its folders and its group."""
-    import shutil  # noqa: PLC0415 - as above
     import time  # noqa: PLC0415 - as above
     from contextlib import suppress  # noqa: PLC0415 - as above
+
+    from pytest_lecturecheck.files import remove_tree  # noqa: PLC0415 - as above
 
     begun, rounds = time.monotonic(), 0
     while rounds < _ROUNDS or time.monotonic() < begun + _KILL_SECONDS:
@@ -70,7 +71,7 @@ def clean_up(token: str, run: dict[str, object]) -> None:
     for folder in folders if isinstance(folders, list) else ():
         # Only what this package made: a damaged message must not remove anything else.
         if os.path.basename(folder).startswith(_FOLDER_PREFIXES):  # noqa: PTH119 - no pathlib needed
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
     if run.get("group"):
         with suppress(OSError):
             os.rmdir(str(run["group"]))  # noqa: PTH106 - no pathlib needed

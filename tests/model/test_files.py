@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 from support.odd_files import needs_odd_files, put_odd_file
 
-from pytest_lecturecheck.files import PlainFileError, append_plain, open_plain, read_plain_bytes, read_plain_text
+from pytest_lecturecheck.files import (
+    PlainFileError,
+    append_plain,
+    open_plain,
+    read_plain_bytes,
+    read_plain_text,
+    remove_tree,
+)
 
 
 def test_a_regular_file_is_read(tmp_path):
@@ -92,3 +99,28 @@ def test_text_is_appended_to_a_file(tmp_path):
     append_plain(path, b"two\n")
     assert path.read_bytes() == b"one\ntwo\n"
     assert stat.S_ISREG(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders of POSIX")
+def test_a_tree_is_removed_whatever_its_depth_and_its_modes(tmp_path, monkeypatch):
+    """Neither recursion nor a path reaches its end; root may enter every folder, so the modes are for plain users."""
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    folder.mkdir()
+    (folder / "link").symlink_to(outside)
+    monkeypatch.chdir(folder)
+    for _ in range(2_500):
+        os.mkdir("d")  # noqa: PTH102 - relative to the working folder
+        os.chdir("d")
+    Path("link").symlink_to(outside)
+    monkeypatch.chdir(tmp_path)
+    closed = folder / "closed"
+    (closed / "inner").mkdir(parents=True)
+    (closed / "inner" / "file").touch()
+    (closed / "inner").chmod(0o500)
+    closed.chmod(0)
+    remove_tree(folder)
+    assert not folder.exists()
+    assert (outside / "kept").exists()
+    remove_tree(folder)

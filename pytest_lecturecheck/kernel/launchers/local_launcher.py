@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.port import (
     KernelLocation,
     KernelProcess,
@@ -189,7 +189,7 @@ def _has_ipython_folder(env: Mapping[str, str]) -> bool:
 def _own_ipython_folder() -> str:
     """Create one folder for all kernels, which share a server only if their environment is the same."""
     folder = tempfile.mkdtemp(prefix="lc-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(remove_tree, folder)
     return folder
 
 

@@ -8,7 +8,6 @@ another process. Windows, and kernels that do not support ipc, use TCP.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, kernel_environment_of
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
@@ -146,7 +146,7 @@ class Kernel:
         with suppress(OSError):
             self.manager.cleanup_connection_file()
         self.manager._close_control_socket()  # noqa: SLF001 - jupyter_client closes it only in shutdown_kernel
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_tree(self._folder)
         if self.group is not None:
             self.group.remove()
 
@@ -221,7 +221,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
 
 
 def _remove(folder: str, group: MemoryGroup | None) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     if group is not None:
         group.remove()
 

@@ -20,6 +20,7 @@ from typing import Final
 import psutil
 
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelProcess, ProcessEnd
 from pytest_lecturecheck.kernel.launchers.supervised import SupervisedProcess
@@ -71,7 +72,7 @@ class Gate:
     def remove(self) -> None:
         """Remove the pipe; safe to call twice."""
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.folder)
 
 
 class RunningProgram:

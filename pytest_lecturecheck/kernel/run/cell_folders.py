@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+
+from pytest_lecturecheck.files import remove_tree
 
 
 def make_cell_folder(folder: Path, root: Path) -> Path:
@@ -22,6 +23,6 @@ def make_cell_folder(folder: Path, root: Path) -> Path:
         msg = "it would lie outside of pytest's rootdir"
         raise OSError(msg)
     if folder.exists():
-        shutil.rmtree(folder)
+        remove_tree(folder)
     folder.mkdir()
     return folder

@@ -12,6 +12,7 @@ from typing import Any, Final
 import zmq.asyncio
 
 from pytest_lecturecheck.errors import KernelStartError
+from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.port import Launch
 from pytest_lecturecheck.kernel.messages.client import LectureClient
 from pytest_lecturecheck.kernel.process.cap import Cap, automatic_cap
@@ -187,4 +188,5 @@ class KernelStarter:
     def remove_folder(self) -> None:
         """Remove the temporary working folder, if there is one."""
         if self._temp_folder is not None:
+            remove_tree(self._temp_folder.name)
             self._temp_folder.cleanup()

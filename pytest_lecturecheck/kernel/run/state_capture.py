@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_lecturecheck.files import open_plain
+from pytest_lecturecheck.files import open_plain, remove_tree
 from pytest_lecturecheck.kernel.agent import replay_agent
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Capture
@@ -82,7 +81,7 @@ def _make_folder(capture: Capture) -> Path:
         msg = "it would lie outside of pytest's rootdir"
         raise OSError(msg)
     if folder.exists():
-        shutil.rmtree(folder)
+        remove_tree(folder)
     data = folder / "data"
     data.mkdir(parents=True)
     return data
