@@ -7,33 +7,25 @@ is imported if it is there. The result is written to a small file: a silent requ
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import dis
-import functools
 import io
 import json
 import mmap
 import os
 import pickle
-import re
 import shutil
 import sys
 import time
 import types
-from collections.abc import Iterator
 from typing import Any
+
+from pytest_lecturecheck.kernel.agent.replay_arrays import array_kind, size_of_array, write_array
+from pytest_lecturecheck.kernel.agent.replay_names import MOST_ITEMS, names_read
 
 STATE_FILE = "state.json"
 PICKLE_FILE = "state.pkl"
 SCHEMA = 1
 NO_CLOUDPICKLE = "it is defined in the notebook, and cloudpickle is not installed in the kernel's environment"
-_OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "_", "__", "___"})
-_WORD = re.compile(r"[^\W\d]\w*")
-_MAGICS = frozenset({"run_cell_magic", "run_line_magic", "system", "getoutput"})
-_PLAIN_KINDS = "biufcmMSUV"
-_FRAME_KINDS = "biufcmM"
-_MOST_ITEMS = 200
 _MOST_INTEGER = 2**63
 _MOST_TEXT = 10_000
 _REASON_CHARS = 200
@@ -68,104 +60,6 @@ def _resident_bytes() -> int | None:
             return int(file.read().split()[1]) * mmap.PAGESIZE
     except (OSError, ValueError):
         return None
-
-
-def names_read(shell: Any, source: str) -> list[str]:
-    """Return the names of the namespace that a cell reads, itself or through functions and classes of the notebook."""
-    namespace = shell.user_ns
-    hidden = _OWN_NAMES | {name for name in namespace if re.fullmatch(r"_i*\d*|_[ido]h", name)}
-    found: dict[str, None] = {}
-    pending = list(_words_of(shell, source))
-    seen: set[int] = set()
-    while pending:
-        name = pending.pop(0)
-        if name in found or name in hidden or name not in namespace:
-            continue
-        found[name] = None
-        pending += _names_through(namespace[name], namespace, seen)
-    return list(found)
-
-
-def _words_of(shell: Any, source: str) -> Iterator[str]:
-    texts = [source]
-    while texts:
-        text = texts.pop(0)
-        try:
-            tree = ast.parse(shell.transform_cell(text))
-        except (SyntaxError, ValueError):
-            # The line of a magic, or a shell command with names in braces.
-            yield from _WORD.findall(text)
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-                yield node.id
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                yield node.target.id
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _MAGICS:
-                constants = (item.value for item in node.args if isinstance(item, ast.Constant))
-                texts += [item for item in constants if isinstance(item, str) and item and item != text]
-
-
-def _names_through(value: Any, namespace: Any, seen: set[int]) -> list[str]:
-    """Return the names that code of the notebook reads, in functions and classes below a value."""
-    pending, names = [value], []
-    while pending:
-        item = pending.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, types.FunctionType) and item.__globals__ is namespace:
-            names += _names_of_code(item.__code__)
-        pending += _parts(item)
-    return names
-
-
-def _parts(value: Any) -> list[Any]:  # noqa: PLR0911 - one for each kind
-    """Return what of a value may hold functions of the notebook."""
-    if isinstance(value, types.FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-        keywords = list((value.__kwdefaults__ or {}).values())
-        return [*cells, *(value.__defaults__ or ()), *keywords, *_wrapped(value)]
-    if isinstance(value, type):
-        return [*vars(value).values(), *value.__bases__] if value.__module__ == "__main__" else []
-    if isinstance(value, staticmethod | classmethod):
-        return [value.__func__]
-    if isinstance(value, property):
-        return [value.fget, value.fset, value.fdel]
-    if isinstance(value, functools.partial):
-        return [value.func, *value.args, *value.keywords.values()]
-    if isinstance(value, types.MethodType):
-        return [value.__func__, value.__self__]
-    if type(value) in (list, tuple, set):
-        return list(value)[:_MOST_ITEMS]
-    if type(value) is dict:
-        return list(value.values())[:_MOST_ITEMS]
-    return [*_wrapped(value), *([type(value)] if type(value).__module__ == "__main__" else [])]
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - reading it raises where a variable was never set
-    except ValueError:
-        return False
-    return True
-
-
-def _wrapped(value: Any) -> list[Any]:
-    with contextlib.suppress(Exception):
-        if callable(value) and (inner := value.__wrapped__) is not None:
-            return [inner]
-    return []
-
-
-def _names_of_code(code: types.CodeType) -> list[str]:
-    names = [
-        item.argval for item in dis.get_instructions(code) if "GLOBAL" in item.opname or item.opname.endswith("_NAME")
-    ]
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names += _names_of_code(constant)
-    return [name for name in names if isinstance(name, str)]
 
 
 class StateSaver:
@@ -227,7 +121,7 @@ class StateSaver:
         return True
 
     def _save_array(self, name: str, kind: str, value: Any) -> None:
-        size = _size_of(kind, value)
+        size = size_of_array(kind, value)
         if size > self.left:
             self.missing[name] = f"it has {size:,} bytes, and {self.left:,} bytes of the limit are left"
             return
@@ -235,7 +129,7 @@ class StateSaver:
         file = f"array-{number:03}.{'npy' if kind in {'numpy', 'jax'} else 'npz'}"
         path = os.path.join(self.folder, file)  # noqa: PTH118 - as above
         try:
-            more = _write_array(kind, value, path)
+            more = write_array(kind, value, path)
         except Exception as exc:  # noqa: BLE001 - it is named
             self.missing[name] = _reason(exc)
             return
@@ -317,7 +211,7 @@ class StateSaver:
                 os.makedirs(os.path.join(target, os.path.dirname(relative)), exist_ok=True)  # noqa: PTH103, PTH118, PTH120
                 shutil.copyfile(path, os.path.join(target, relative))  # noqa: PTH118
                 copied.append(relative.replace(os.sep, "/"))
-            if len(copied) >= _MOST_ITEMS:
+            if len(copied) >= MOST_ITEMS:
                 break
         return sorted(copied)
 
@@ -378,79 +272,6 @@ def _is_json(value: Any) -> bool:
     if type(value) is int:
         return abs(value) < _MOST_INTEGER
     return type(value) is str and len(value) <= _MOST_TEXT
-
-
-def array_kind(value: Any) -> str:
-    """Return how an array is saved without pickle ("numpy", "sparse", "pandas", "jax"), or an empty string."""
-    numpy, sparse = sys.modules.get("numpy"), sys.modules.get("scipy.sparse")
-    pandas, jax = sys.modules.get("pandas"), sys.modules.get("jax")
-    with contextlib.suppress(Exception):
-        if numpy is not None and type(value) is numpy.ndarray:
-            return "numpy" if value.dtype.kind in _PLAIN_KINDS and not value.dtype.hasobject else ""
-        if sparse is not None and sparse.issparse(value):
-            is_scipy = type(value).__module__.startswith("scipy.sparse")
-            return "sparse" if is_scipy and value.format in {"csr", "csc", "bsr", "dia", "coo"} else ""
-        if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
-            return "pandas" if _is_plain_frame(pandas, value) else ""
-        if jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
-            return "jax" if value.is_fully_addressable and value.dtype.kind in "biufc" else ""
-    return ""
-
-
-def _is_plain_frame(pandas: Any, value: Any) -> bool:
-    frame = value.to_frame() if type(value) is pandas.Series else value
-    labels = [*frame.columns, frame.columns.name, frame.index.name, *([value.name] if frame is not value else [])]
-    dtypes = [*frame.dtypes, frame.index.dtype]
-    return (
-        not isinstance(frame.columns, pandas.MultiIndex)
-        and not isinstance(frame.index, pandas.MultiIndex)
-        and not frame.attrs
-        and all(label is None or type(label) in (str, int) for label in labels)
-        and all(getattr(dtype, "kind", "O") in _FRAME_KINDS and type(dtype).__module__ != "pandas" for dtype in dtypes)
-        and all(isinstance(dtype, sys.modules["numpy"].dtype) for dtype in dtypes)
-        and getattr(frame.index, "freq", None) is None
-    )
-
-
-def _size_of(kind: str, value: Any) -> int:
-    if kind == "sparse":
-        parts = (getattr(value, part, None) for part in ("data", "indices", "indptr", "row", "col", "offsets"))
-        return sum(int(getattr(part, "nbytes", 0)) for part in parts)
-    if kind == "pandas":
-        used = value.memory_usage()
-        return int(used if isinstance(used, int) else used.sum())
-    return int(value.nbytes)
-
-
-def _write_array(kind: str, value: Any, path: str) -> dict[str, Any]:
-    numpy = sys.modules["numpy"]
-    if kind == "sparse":
-        sys.modules["scipy.sparse"].save_npz(path, value, compressed=False)
-        return {}
-    if kind == "pandas":
-        return _write_frame(numpy, value, path)
-    with open(path, "wb") as file:  # noqa: PTH123 - as above
-        numpy.save(file, numpy.asarray(value), allow_pickle=False)
-    return {}
-
-
-def _write_frame(numpy: Any, value: Any, path: str) -> dict[str, Any]:
-    is_series = not hasattr(value, "columns")
-    frame = value.to_frame() if is_series else value
-    index = frame.index
-    is_range = type(index).__name__ == "RangeIndex"
-    parts = {f"c{position}": frame.iloc[:, position].to_numpy() for position in range(frame.shape[1])}
-    if not is_range:
-        parts["index"] = index.to_numpy()
-    numpy.savez(path, **parts)
-    return {
-        "columns": list(frame.columns),
-        "columns_name": frame.columns.name,
-        "range": [index.start, index.stop, index.step] if is_range else None,
-        "index_name": index.name,
-        "is_series": is_series,
-        "series_name": value.name if is_series else None,
-    }
 
 
 def _reason(exc: BaseException) -> str:

@@ -22,10 +22,11 @@ from pytest_lecturecheck.kernel.agent import capture_reader, memory_levels, memo
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.memory_reply import clean_levels, merge_processes, read_error
 from pytest_lecturecheck.kernel.process.installed import resolve_program
+from pytest_lecturecheck.kernel.run.agent_source import agent_source
 from pytest_lecturecheck.kernel.run.cell_folders import make_cell_folder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import MemoryPlan
-from pytest_lecturecheck.kernel.run.silent_calls import SHELL, STATE, call_silently, module_source
+from pytest_lecturecheck.kernel.run.silent_calls import SHELL, STATE, call_silently
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
@@ -172,7 +173,7 @@ class MemoryWatch:
     async def _run_reader(self, session: KernelSession, capture: Path, flame_graph: Path) -> tuple[Any, str]:
         """Run the reader with the kernel's interpreter; return what it found, and why it found nothing."""
         program = resolve_program(str(session.kernel.manager.kernel_spec.argv[0]))
-        source = module_source(capture_reader)
+        source = agent_source(capture_reader)
         try:
             process = await asyncio.create_subprocess_exec(
                 *(program, "-c", _READER, source, str(capture), str(flame_graph)),

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pytest_lecturecheck.files import open_plain
+from pytest_lecturecheck.kernel.run.agent_source import agent_source
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 
 SHELL: Final = "shell"
@@ -60,7 +61,7 @@ async def call_silently(
     # Compiling in the kernel would raise its memory by more than a megabyte.
     is_compiled = session.has_own_interpreter
     source = folder / f"{name}.{'code' if is_compiled else 'py'}"
-    source.write_bytes(_compiled(module) if is_compiled else module_source(module).encode())
+    source.write_bytes(_compiled(module) if is_compiled else agent_source(module).encode())
     call = f"{_CALL}state[name][{function!r}]({', '.join((repr(str(answer)), *arguments))})"
     shell = "get_ipython()"
     state = f"vars({shell}.kernel).setdefault('lecturecheck_modules', {{}})"
@@ -75,16 +76,10 @@ async def call_silently(
 
 
 @functools.cache
-def module_source(module: ModuleType) -> str:
-    """Return the source of a module of the agent."""
-    return Path(str(module.__file__)).read_text(encoding="utf-8")
-
-
-@functools.cache
 def _compiled(module: ModuleType) -> bytes:
     """Return a module of the agent for kernels of this interpreter."""
     name = module.__name__.rpartition(".")[2]
-    return marshal.dumps(compile(module_source(module), f"<lecturecheck {name}>", "exec", dont_inherit=True))
+    return marshal.dumps(compile(agent_source(module), f"<lecturecheck {name}>", "exec", dont_inherit=True))
 
 
 def _read_answer(path: Path) -> dict[str, Any]:

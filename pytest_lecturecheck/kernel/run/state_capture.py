@@ -7,7 +7,6 @@ that the allocator keeps) can change the memory of this cell and of later ones, 
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.files import open_plain, remove_tree
 from pytest_lecturecheck.kernel.agent import replay_agent
+from pytest_lecturecheck.kernel.run.agent_source import agent_source
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Capture
 from pytest_lecturecheck.kernel.run.run_clock import RunClock
@@ -91,7 +91,7 @@ async def _ask(session: KernelSession, source: str, folder: Path, limit_bytes: i
     path = Path(session.kernel.folder) / _ANSWER_FILE
     path.unlink(missing_ok=True)
     call = f"capture({str(path)!r}, get_ipython(), {source!r}, {str(folder)!r}, {limit_bytes})"
-    code = f"compile({_source() + call!r}, '<lecturecheck replay>', 'exec')"
+    code = f"compile({agent_source(replay_agent) + call!r}, '<lecturecheck replay>', 'exec')"
     names = "{'__name__': 'lecturecheck_replay', 'get_ipython': get_ipython}"
     reply = await session.ask(f"exec({code}, {names})", _SECONDS)
     if reply is None:
@@ -145,8 +145,3 @@ def _note(cell: Cell, state: CapturedState) -> Finding:
         more = len(state.missing) - len(shown)
         text += f"; not saved: {', '.join(shown)}{f' and {more} more' if more else ''}"
     return Finding(kind=FindingKind.REPLAY, message=text, cell_number=cell.number, line=cell.line)
-
-
-@functools.cache
-def _source() -> str:
-    return Path(replay_agent.__file__).read_text(encoding="utf-8")
