@@ -36,6 +36,7 @@ from pytest_lecturecheck.model.metric import Metric
 FLAME_GRAPH: Final = "flamegraph.html"
 _CAPTURE: Final = "memory.bin"
 _NEW_PEAK: Final = 1.001
+_LEAST_PEAK_BYTES: Final = 256 << 20
 _LEVEL_SECONDS: Final = 30.0
 _RECORD_SECONDS: Final = 60.0
 _READ_SECONDS: Final = 300.0
@@ -128,7 +129,7 @@ class MemoryWatch:
         if plan.levels:
             levels = await take_level(session) if _can_ask(session) else MemoryLevels(reason=_why_not(session))
             result = replace(result, memory_levels=levels)
-        elif self._is_new_highest(result) and _can_ask(session):
+        elif self._is_new_highest(result) and _can_ask(session) and is_level_small(session, result):
             result = replace(result, memory_levels=await take_level(session, alone=True))
         return result
 
@@ -220,6 +221,17 @@ class MemoryWatch:
         self._findings.append(
             Finding(kind=FindingKind.PROFILE, message=message, cell_number=cell.number, line=cell.line)
         )
+
+
+def is_level_small(session: KernelSession, result: CellRun) -> bool:
+    """
+    Return True if a level costs the kernel less than 1 % of a cell's peak.
+
+    Within 1 %, the first of several cells is charged. Compiling the code of the level in a kernel that cannot take ours
+    costs 2 MiB, after which a later cell of a small lecture would be the highest.
+    """
+    peak = result.measured(Metric.PEAK_FOOTPRINT)
+    return session.has_own_interpreter or (peak is not None and peak.value >= _LEAST_PEAK_BYTES)
 
 
 async def take_level(

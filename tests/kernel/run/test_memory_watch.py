@@ -1,14 +1,18 @@
 """What is in the memory of cells: planted allocations are found by line, name and size, in real kernels."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.benches import lecture, statuses
 
 from pytest_lecturecheck.config.options import DEFAULTS
 from pytest_lecturecheck.kernel.run import memory_watch
+from pytest_lecturecheck.kernel.run.memory_watch import is_level_small
+from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.memory_profile import PartKind
+from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.session.trace_plan import plan_levels_over, plan_memory
 
 MIB = 1 << 20
@@ -147,6 +151,16 @@ def test_cells_over_the_limit_show_what_is_in_memory(bench):
     assert [found is not None and found.is_alone for found in levels] == [False, True, False, True]
     sizes = [{part.name: part.grown_bytes // MIB for part in found.parts} for found in levels if found is not None]
     assert [(found.get("large"), found.get("larger")) for found in sizes] == [(300, None), (300, 30)]
+
+
+def test_a_level_that_would_shift_the_blame_is_not_taken():
+    def peak(mebibytes):
+        reading = Measurement(metric=Metric.PEAK_FOOTPRINT, value=mebibytes * MIB, method=Method.EXACT)
+        return CellRun(number=1, index=0, line=1, status=CellStatus.OK, readings={Metric.PEAK_FOOTPRINT: reading})
+
+    forked, other = SimpleNamespace(has_own_interpreter=True), SimpleNamespace(has_own_interpreter=False)
+    assert is_level_small(forked, peak(60))
+    assert [is_level_small(other, peak(size)) for size in (255, 256)] == [False, True]
 
 
 def test_a_killed_kernel_leaves_its_record(bench):
