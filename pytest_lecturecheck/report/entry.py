@@ -150,7 +150,11 @@ class Entry:
 
     @property
     def failing_line_in_cell(self) -> int | None:
-        """Return the 1-based line that was running in the focus cell's source, or ``None`` if it is unknown."""
+        """
+        Return the 1-based line of the focus cell's source to look at, or ``None`` if it is unknown.
+
+        It is the line that was running, or the one with most memory at a peak over its limit.
+        """
         cell, evidence = self.focus, self.run.evidence
         if cell is not None and (finding := self.failing_finding) is not None:
             # A finding about the whole cell has the cell's first line: that marks nothing.
@@ -158,13 +162,20 @@ class Entry:
                 return None
             return finding.line - cell.line + 1
         if cell is None or evidence is None:
-            return None
+            return self._line_at_peak
         error = evidence.error or cell.error
         if error is not None and error.line_in_cell is not None:
             return error.line_in_cell
         if evidence.line is None or cell.line is None or evidence.line < cell.line:
             return None
         return evidence.line - cell.line + 1
+
+    @property
+    def _line_at_peak(self) -> int | None:
+        """Return the line of the cell over a limit that holds most memory at its peak, where that was recorded."""
+        cell = self.focus
+        lines = cell.memory_profile.lines if cell is not None and cell.memory_profile is not None else ()
+        return lines[0].cell_line if lines and self.is_over else None
 
     @property
     def line(self) -> int | None:

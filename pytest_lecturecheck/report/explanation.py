@@ -11,6 +11,7 @@ from typing import Any, Final
 from pytest_lecturecheck.diagnosis.cause import CauseKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.memory_text import cell_lines
 from pytest_lecturecheck.safe_text import cut, one_line
 from pytest_lecturecheck.safe_text import plain as safe
 from pytest_lecturecheck.verdict import VerdictKind
@@ -96,7 +97,7 @@ def _plain(entry: Entry, session: str) -> dict[str, Any]:
         "cause": None if cause is None else cause.kind.value,
         "cell": None if entry.focus is None else entry.focus.number,
         "line": entry.line,
-        "evidence": [_text(item) for item in (cause.evidence if cause is not None else ())][:_MOST_ITEMS],
+        "evidence": [_text(item) for item in _evidence(entry)][:_MOST_ITEMS],
         "advice": [_text(item) for item in (cause.advice if cause is not None else ())][:_MOST_ITEMS],
         "limits": [
             {"metric": metric.value, "measured": item.measured.value, "limit": item.limit}
@@ -105,6 +106,14 @@ def _plain(entry: Entry, session: str) -> dict[str, Any]:
         ],
         "next": [{"command": item.command, "why": item.why} for item in next_commands(entry, session)],
     }
+
+
+def _evidence(entry: Entry) -> Iterator[str]:
+    """Yield what the cause rests on; for a limit, what was in the memory of the cell."""
+    if (cause := entry.verdict.cause) is not None:
+        yield from cause.evidence
+    elif entry.is_over and entry.focus is not None:
+        yield from cell_lines(entry, entry.focus)
 
 
 def _text(text: str) -> str:

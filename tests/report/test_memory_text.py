@@ -1,5 +1,6 @@
 """What is in the memory of a cell, as text and in the page."""
 
+import json
 from dataclasses import replace
 
 from support.made_records import made_run
@@ -16,6 +17,7 @@ from pytest_lecturecheck.model.memory_profile import (
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.report.explanation import render_explanation
 from pytest_lecturecheck.report.html.page import render_html
 from pytest_lecturecheck.report.memory_text import level_lines, memory_groups, part_name
 from pytest_lecturecheck.report.terminal.failure import render_failure
@@ -84,6 +86,24 @@ Memory at the peak of code cell 2
         "after code cell 2 620 MiB stayed: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"[:60]
         in joined
     )
+
+
+def test_the_failure_points_at_the_largest_line():
+    first = replace(PROFILE.lines[0], cell_line=5)
+    entry = entry_of(cell(memory_profile=replace(PROFILE, lines=(first, *PROFILE.lines[1:]))))
+    assert (entry.location, entry.failing_line_in_cell) == ("a.md:15", 5)
+    # A line of another file has no place in the lecture, and a passing lecture has no failing line.
+    assert entry_of(cell(memory_profile=PROFILE)).location == "a.md:11"
+    assert entry_of(cell(memory_profile=entry.focus.memory_profile), VerdictKind.WITHIN).failing_line_in_cell is None
+
+
+def test_an_explanation_for_programs_says_what_is_in_memory():
+    (failure,) = json.loads(render_explanation([entry_of(cell(memory_levels=LEVELS))], session="s", platform="p"))[
+        "failures"
+    ]
+    assert failure["evidence"] == [
+        "after code cell 2 620 MiB stayed: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"
+    ]
 
 
 def test_the_failing_cell_is_not_repeated_in_the_summary():
