@@ -83,6 +83,7 @@ class Run:
         variant: the variant's name; empty for the default one.
         repeat: 1-based number of this run among ``--lecture-runs``.
         reason: for ``skipped``, ``nothing to run`` and ``not started``: why, in one sentence.
+        fault_line: line of the lecture's file that the reason is about; ``None`` where it is about no line.
         cells: all code cells in order, run or not.
         readings: lecture-level readings.
         findings: what was noticed, in the order of the cells.
@@ -112,6 +113,7 @@ class Run:
     variant: str = DEFAULT_VARIANT
     repeat: int = 1
     reason: str = ""
+    fault_line: int | None = None
     cells: tuple[CellRun, ...] = ()
     readings: Mapping[Metric, Reading] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()

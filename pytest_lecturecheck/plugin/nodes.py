@@ -113,12 +113,12 @@ class LectureItem(pytest.Item):
         try:
             name, reason = self.prepare()
         except LectureCheckError as exc:
-            self.stash[entry_key] = [self._marked(self._lectures.unreadable(self.lecture_name, str(exc)))]
+            self._keep([self._marked(self._lectures.unreadable(self.lecture_name, exc))])
             raise
         if reason:
             reason = f"{name}: {reason}" if name else reason
             first = self.prepared[self.lecture_name].lecture
-            self.stash[entry_key] = [self._marked(self._lectures.skip(first, reason))]
+            self._keep([self._marked(self._lectures.skip(first, reason))])
             pytest.skip(reason)
 
     def prepare(self) -> tuple[str, str]:
@@ -145,6 +145,15 @@ class LectureItem(pytest.Item):
             reason = self._lectures.why_cached(self.prepared[self.lecture_name])
         return "", reason
 
+    def _keep(self, entries: list[Entry]) -> None:
+        """Keep the entries for the session, and as properties of the item's test case."""
+        self.stash[entry_key] = entries
+        # Where another plugin runs the item again, its first properties must not stay beside the last ones.
+        self.user_properties[:] = [pair for pair in self.user_properties if not is_own_property(pair[0])]
+        self.stash[_attempts_key] = attempts = self.stash.get(_attempts_key, 0) + 1
+        for entry in entries:
+            self.user_properties.extend(junit_properties.properties(entry, attempts))
+
     def _marked(self, entry: Entry) -> Entry:
         return replace(entry, run=replace(entry.run, variant=self.variant))
 
@@ -164,11 +173,7 @@ class LectureItem(pytest.Item):
         # Another plugin may run the item again, by itself.
         self.is_made = False
         entries = self.stash[entry_key]
-        # Where another plugin runs the item again, its first properties must not stay beside the last ones.
-        self.user_properties[:] = [pair for pair in self.user_properties if not is_own_property(pair[0])]
-        self.stash[_attempts_key] = attempts = self.stash.get(_attempts_key, 0) + 1
-        for entry in entries:
-            self.user_properties.extend(junit_properties.properties(entry, attempts))
+        self._keep(entries)
         # A failing entry decides about the item; without one the last does.
         decisive = next((entry for entry in entries if entry.verdict.failed), entries[-1])
         if decisive.verdict.failed:

@@ -185,7 +185,7 @@ class Entry:
             return cell.line + (inner or 1) - 1
         if evidence is not None:
             return evidence.line
-        return self.failing_finding.line if self.failing_finding is not None else None
+        return self.failing_finding.line if self.failing_finding is not None else self.run.fault_line
 
     @property
     def location(self) -> str:

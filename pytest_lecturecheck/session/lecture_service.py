@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.settings import ItemLimit
@@ -88,9 +89,9 @@ class LectureService:
         """Return what to say of a lecture that its book's cache has; see :meth:`BookCaching.why_cached`."""
         return self._caching.why_cached(prepared)
 
-    def unreadable(self, name: str, reason: str) -> Entry:
+    def unreadable(self, name: str, fault: LectureCheckError) -> Entry:
         """Return the entry of a file that could not be read as a lecture."""
-        return unreadable_entry(self._context, name, reason)
+        return unreadable_entry(self._context, name, fault)
 
     def skip(self, lecture: Lecture, reason: str) -> Entry:
         """Return the entry of a lecture that is not run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pytest_lecturecheck.errors import LectureCheckError, LectureReadError
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
@@ -11,14 +12,17 @@ from pytest_lecturecheck.session.runtime_context import RuntimeContext
 from pytest_lecturecheck.verdict import Policy
 
 
-def unreadable_entry(context: RuntimeContext, name: str, reason: str) -> Entry:
+def unreadable_entry(context: RuntimeContext, name: str, fault: LectureCheckError) -> Entry:
     """Return the entry of a file that could not be read as a lecture."""
+    # The fault of a cohort may be in another of its files.
+    line = fault.line if isinstance(fault, LectureReadError) and fault.path == name else None
     run = Run(
         lecture=name,
         platform=context.results.platform,
         machine=context.machine,
         outcome=Outcome.UNREADABLE,
-        reason=reason,
+        reason=str(fault),
+        fault_line=line,
     )
     return _judged(context, run)
 

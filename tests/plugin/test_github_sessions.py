@@ -41,6 +41,25 @@ def test_summary_and_annotations(pytester, lecture, runner, workers):
     assert [line for line in result.outlines if line.lstrip().startswith(": :error::hostile")]
 
 
+@pytest.mark.usefixtures("runner")
+def test_a_file_that_cannot_be_read_has_its_line(pytester):
+    pytester.path.joinpath("cut.ipynb").write_text('{\n "cells": [\n  {"cell', encoding="utf-8")
+    pytester.path.joinpath("empty.ipynb").write_bytes(b"")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--junitxml=j.xml")
+    result.assert_outcomes(errors=2)
+    commands = [line for line in result.outlines if line.startswith("::")]
+    name = pytester.path.name
+    said = "cut.ipynb:3: is not complete JSON: the file ends in the middle (cut off or partly downloaded?)"
+    assert commands == [
+        f"::error file={name}/cut.ipynb,line=3,title=cut.ipynb%3A not readable::{said}",
+        f"::error file={name}/empty.ipynb,title=empty.ipynb%3A not readable::empty.ipynb: is empty (0 bytes)",
+    ]
+    cases = ET.parse("j.xml").iter("testcase")
+    properties = [{pair.get("name"): pair.get("value") for pair in case.iter("property")} for case in cases]
+    assert [found["lecturecheck.verdict"] for found in properties] == ["not readable", "not readable"]
+    assert [found.get("lecturecheck.line") for found in properties] == ["3", None]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no files of such names")
 @pytest.mark.usefixtures("runner")
 def test_hostile_file_names_are_escaped_in_log_and_xml(pytester, lecture):

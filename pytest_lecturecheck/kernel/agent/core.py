@@ -26,8 +26,8 @@ KEY = "lecturecheck"
 KERNEL_PACKAGES = frozenset({"IPython", "ipykernel", "zmq", "tornado", "jupyter_client", "debugpy", "_pydevd_bundle"})
 """Packages that the kernel itself is made of."""
 
-TIMED_FILES = frozenset({"<timed exec>", "<timed eval>"})
-"""File names that IPython gives the body of ``%%time``."""
+TIMED_FILES = frozenset({"<timed exec>", "<timed eval>", "<magic-timeit>"})
+"""File names that IPython gives the body of ``%%time`` and ``%%timeit``."""
 
 UNNAMED_FILE = "<unknown>"
 """File name of code that IPython parses without one, such as the body of ``%%time``."""
@@ -91,6 +91,7 @@ class Agent:
         self.breakpoint_count = 0
         self.exit_asked = False
         self.exit_line: int | None = None
+        self.shown_line: int | None = None
         self.request_count = 0
         self.pending_software = False
         self.old_collections = [stats["collections"] for stats in gc.get_stats()[1:]]
@@ -103,6 +104,7 @@ class Agent:
         self._watch_shell_lines()
         self._watch_breakpoints()
         self._watch_exits()
+        self._watch_shown_errors()
         self._keep_native_stderr()
         self._keep_line_numbers()
         self._offer_stack()
@@ -191,6 +193,18 @@ class Agent:
             original()
 
         self.shell.ask_exit = ask_exit
+
+    def _watch_shown_errors(self) -> None:
+        # %run and widgets show an error while the cell's own frames are still on the stack, but not in the traceback.
+        original = getattr(self.shell, "_showtraceback", None)
+        if original is None:
+            return
+
+        def show(*args: Any, **kwargs: Any) -> Any:
+            self.shown_line = self._running_line()
+            return original(*args, **kwargs)
+
+        self.shell._showtraceback = show  # noqa: SLF001 - the one function through which all errors are shown
 
     def _keep_native_stderr(self) -> None:
         # ipykernel redirects fd 2 into a pipe that a Python thread reads. After a native abort under the GIL nobody
@@ -292,22 +306,26 @@ class Agent:
             payload["replaced"], self.replaced = self.replaced, []
         if self.breakpoint_count:
             payload["breakpoints"], self.breakpoint_count = self.breakpoint_count, 0
-        if self.exit_asked:
-            payload["exit_asked"], self.exit_asked = True, False
-            if self.exit_line is not None:
-                payload["error_line"], self.exit_line = self.exit_line, None
         if threads := self._new_threads():
             payload["threads"] = threads
-        is_error = reply_content.get("status") == "error"
-        if is_error and (line := self._error_line(reply_content.get("ename"))) is not None:
-            payload["error_line"] = line
         if self.pending_software:
             report, self.pending_software = self._load("software_report"), False
             distributions_of = self._load("installed_packages")["distributions_of"]
             payload["software"] = report["describe_software"](self.baseline_modules, self.variables, distributions_of)
             with contextlib.suppress(Exception):
                 payload["lost_tasks"] = report["lost_task_errors"]()
-        return {**payload, **self._stack_payload(), **self._sparse_payload(), **self._device_payload()}
+        lines = self._line_payload(reply_content)
+        return {**payload, **lines, **self._stack_payload(), **self._sparse_payload(), **self._device_payload()}
+
+    def _line_payload(self, reply_content: Any) -> dict[str, Any]:
+        lines: dict[str, Any] = {}
+        if self.exit_asked:
+            lines["exit_asked"], lines["error_line"] = True, self.exit_line
+        if reply_content.get("status") == "error":
+            lines["error_line"] = self._error_line(reply_content.get("ename")) or lines.get("error_line")
+        lines["shown_line"] = self.shown_line
+        self.exit_asked, self.exit_line, self.shown_line = False, None, None
+        return {name: value for name, value in lines.items() if value is not None}
 
     def _sparse_payload(self) -> dict[str, Any]:
         factorisations = self.sparse.take() if self.sparse is not None else []

@@ -15,7 +15,7 @@ from pytest_lecturecheck.kernel.messages.agent_device_reply import (
 from pytest_lecturecheck.kernel.messages.agent_factorisations import clean_factorisations
 from pytest_lecturecheck.kernel.messages.stack import clean_offer
 
-_COUNTS: Final = ("breakpoints", "error_line")
+_COUNTS: Final = ("breakpoints", "error_line", "shown_line")
 _FLAGS: Final = ("exit_asked", "stack_taken", "nothing_installed")
 _PAIR: Final = 2
 _SOFTWARE_CHARS: Final = 200
@@ -31,11 +31,11 @@ def clean_payload(payload: object) -> dict[str, Any]:
 
     Returns:
         ``shell_lines``: pairs of command and exit code; ``replaced``: imported packages whose version an install line
-        changed; ``threads``: pairs of name and request; ``breakpoints`` and ``error_line``: whole numbers;
-        ``exit_asked``, ``stack_taken`` and ``nothing_installed``: true; ``software``: ``python``, ``packages``,
-        ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited; ``stack_offer``: a
-        :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each allocator;
-        ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library;
+        changed; ``threads``: pairs of name and request; ``breakpoints``, ``error_line`` and ``shown_line``: whole
+        numbers; ``exit_asked``, ``stack_taken`` and ``nothing_installed``: true; ``software``: ``python``,
+        ``packages``, ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited;
+        ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each
+        allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library;
         ``factorisations``: sparse factorisations.
     """
     if not isinstance(payload, dict):

@@ -71,7 +71,9 @@ def cell_error(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) ->
     line = reply.payload.get("error_line")
     if not isinstance(line, int):
         line = next((int(match.group(1)) for text in traceback if (match := _TRACEBACK_LINE.search(text))), None)
-    if line is not None and content is not reply.content and (magic := _CAPTURED.match(cell.source)):
+    if line is None and content is not reply.content:
+        line = reply.payload.get("shown_line")
+    elif line is not None and content is not reply.content and (magic := _CAPTURED.match(cell.source)):
         # %%capture runs the cell's body as a cell of its own.
         line += magic[0].count("\n")
     if line is not None and not 1 <= line <= cell.source.count("\n") + 1:
@@ -94,9 +96,8 @@ def exit_error(line_in_cell: int | None = None) -> CellError:
 
 
 def line_of_error(cell: Cell, error: CellError | None) -> int | None:
-    """Return the error's line in the lecture's file; the cell's first line if only that is known."""
-    found = cell.file_line(error.line_in_cell) if error is not None else None
-    return cell.line if found is None else found
+    """Return the error's line in the lecture's file, or ``None`` if nobody knows it: the cell's first is a guess."""
+    return cell.file_line(error.line_in_cell) if error is not None else None
 
 
 def disagreeing_reply(reply: Reply, errors: Sequence[Mapping[str, Any]], cell: Cell) -> Iterator[Finding]:
@@ -125,8 +126,8 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
         yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
     if raised and not cell.expects_error and reply.status == "ok" and not reply.payload.get("exit_asked"):
         message = (
-            "the error is among the cell's outputs although the kernel's reply is 'ok' (%%capture, an output widget, "
-            "or a figure that fails when it is drawn); other runners pass such a cell"
+            "the error is among the cell's outputs although the kernel's reply is 'ok' (%run, %%capture, an output "
+            "widget, or a figure that fails when it is drawn); other runners pass such a cell"
         )
         yield Finding(kind=FindingKind.KERNEL, message=message, **place)
     if not cell.expects_error and not raised:

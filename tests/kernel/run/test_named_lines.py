@@ -31,6 +31,8 @@ MAGICS = (
     "%%time\n\n\nx = 1\n1 / 0  # here",
     "\n\n%%time\n\n!echo a \\\n b\n1 / 0  # here",
     "\n%%capture\n\n1 / 0  # here",
+    "%%timeit -n1 -r1\nx = 0\n1 / x  # here",
+    "script = open('script.txt', 'w')\nscript.write('a = 1\\n1 / 0')\nscript.close()\n%run script.txt  # here",
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the shell lines are those of POSIX systems")

@@ -24,8 +24,8 @@ def take_output(is_on):
     widget.send({"method": "update", "state": {"msg_id": msg_id}})
 """
 SHOWN_ONLY = (
-    "the error is among the cell's outputs although the kernel's reply is 'ok' (%%capture, an output widget, or a "
-    "figure that fails when it is drawn); other runners pass such a cell"
+    "the error is among the cell's outputs although the kernel's reply is 'ok' (%run, %%capture, an output widget, or "
+    "a figure that fails when it is drawn); other runners pass such a cell"
 )
 
 
