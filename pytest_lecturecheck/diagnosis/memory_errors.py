@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
@@ -42,11 +42,14 @@ from pytest_lecturecheck.diagnosis.wording import (
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.units import format_size
 
-_NAMES: Final = frozenset({"MemoryError", "_ArrayMemoryError"})
-_REFUSED_BY_SYSTEM: Final = re.compile(rf"\[Errno {errno.ENOMEM}\] ")
+_NAMES: Final = frozenset({"MemoryError", "_ArrayMemoryError", "ArrowMemoryError"})
+# ERROR_NOT_ENOUGH_MEMORY, ERROR_NO_SYSTEM_RESOURCES and ERROR_COMMITMENT_LIMIT ("the paging file is too small").
+_REFUSED_BY_SYSTEM: Final = re.compile(rf"\[(?:Errno {errno.ENOMEM}|WinError (?:8|1450|1455))\] ")
 """How Python shows what the operating system refused: a mapping, or the copy of a process that fork() makes."""
+_IN_R: Final = re.compile(r"cannot allocate (?:vector|memory block) of size ")
 _SUPERLU: Final = re.compile(r"\bsplu\b|\bspilu\b|_superlu|gstrf|gssv|_dsolve")
 _FRAME: Final = re.compile(r"\s*(?:File |Cell |-+> ?[0-9]+ |Input )")
+_RAISED_HERE: Final = re.compile(r"\s*-+> ?[0-9]+ +raise\b")
 _LIBRARY_FRAME: Final = re.compile(r"\s*File (?P<path>\S+?)(?::[0-9]+)?(?:,| in |$)")
 
 
@@ -54,19 +57,32 @@ def is_memory_error(evidence: Evidence) -> bool:
     """
     Return True if the cell raised Python's MemoryError (NumPy's included) and not for the memory of a device.
 
-    An ``OSError`` with ENOMEM counts as one.
+    An ``OSError`` with ENOMEM counts as one, and so does R's error. One that the cell's own code raises does not: it
+    says what its author wrote.
     """
     error = evidence.error
     if error is None:
         return False
     if error.name == "OSError":
         return _REFUSED_BY_SYSTEM.match(error.value) is not None
-    return error.name.rsplit(".", 1)[-1] in _NAMES and parse_request(error.name, error.value) is None
+    if parse_array_size(error.value) is not None and _IN_R.search(error.value):
+        return True
+    if error.name.rsplit(".", 1)[-1] not in _NAMES or parse_request(error.name, error.value) is not None:
+        return False
+    frames = _frames(evidence)
+    return not (frames and _RAISED_HERE.match(frames[-1]) and _is_in_cell(frames))
+
+
+def _is_in_cell(frames: Sequence[str]) -> bool:
+    headings = [line.lstrip() for line in frames if not line.lstrip().startswith("-")]
+    return bool(headings) and headings[-1].startswith(("Cell ", "Input "))
 
 
 def _named(evidence: Evidence) -> str:
-    is_system = evidence.error is not None and evidence.error.name == "OSError"
-    return "OSError (ENOMEM)" if is_system else "MemoryError"
+    error = evidence.error
+    if error is not None and error.name == "OSError":
+        return "OSError (ENOMEM)" if error.value.startswith("[Errno ") else "OSError (out of commitments)"
+    return "R's error" if error is not None and _IN_R.search(error.value) else "MemoryError"
 
 
 def find_superlu_limit(evidence: Evidence) -> Cause | None:

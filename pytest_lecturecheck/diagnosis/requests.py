@@ -198,9 +198,12 @@ _NUMPY: Final = re.compile(
     rf"Unable to allocate {_SIZE} for an array with shape \((?P<shape>[0-9, ]*)\) and data type (?P<dtype>\S+)"
 )
 _NUMPY_UNKNOWN_DTYPE: Final = re.compile(rf"Unable to allocate {_SIZE}.*", re.DOTALL)
-# R counts in units of 1,024 and writes them with a small b.
+# Arrow's pool, which PyArrow raises as a MemoryError of its own.
+_ARROW: Final = re.compile(r"(?:m|re)alloc of size (?P<size>[0-9]{1,20}) failed\.?")
+# R counts in units of 1,024 and writes them with a small b; rpy2 and IRkernel keep R's "Error in f(x): ".
 _R_VECTOR: Final = re.compile(
-    r"cannot allocate (?:vector|memory block) of size (?P<size>[0-9.]+ ?[KMGT])b.*", re.DOTALL
+    r"(?:Error(?: in [^\n]{1,400}?)?\s?: )?cannot allocate (?:vector|memory block) of size (?P<size>[0-9.]+ ?[KMGT])b.*",
+    re.DOTALL,
 )
 _DTYPE_BITS: Final = re.compile(r"(?:u?int|float|complex)([0-9]{1,3})")
 _DEVICE_NOT_USABLE: Final = re.compile(
@@ -261,10 +264,10 @@ def _pool_bytes(text: str) -> int | None:
 
 def parse_array_size(value: str) -> int | None:
     """
-    Read the bytes that NumPy or R could not get; exactly, from shape and data type, where they are known.
+    Read the bytes that NumPy, Arrow or R could not get; exactly, from shape and data type, where they are known.
 
     Returns:
-        The bytes, or ``None`` where the message is of neither.
+        The bytes, or ``None`` where the message is of none of them.
     """
     text = value[:_READ_LENGTH].strip()
     if match := _NUMPY.fullmatch(text):
@@ -274,6 +277,8 @@ def parse_array_size(value: str) -> int | None:
             size_bytes = math.prod(shape) * (int(bits[1]) // 8)
             if size_bytes <= _LARGEST_SIZE:
                 return size_bytes
+    if match := _ARROW.fullmatch(text):
+        return int(match["size"]) if int(match["size"]) <= _LARGEST_SIZE else None
     match = _NUMPY_UNKNOWN_DTYPE.fullmatch(text) or _R_VECTOR.fullmatch(text)
     return _size(match["size"]) if match else None
 

@@ -99,6 +99,53 @@ def test_a_memory_error_keeps_its_own_message():
     assert cause.evidence == ("MemoryError: the table of quantiles does not fit", *ROOMY_LINES)
 
 
+OWN_RAISE = (
+    "MemoryError                               Traceback (most recent call last)",
+    "Cell In[2], line 9",
+    "      8 if len(students) > 30:",
+    "----> 9     raise MemoryError('too many students')",
+    "",
+    "MemoryError: too many students",
+)
+
+
+def test_a_memory_error_that_the_cell_raises_is_its_own_word():
+    own = memory_error("too many students", OWN_RAISE)
+    check(own, CauseKind.CELL_ERROR, "MemoryError: too many students (code cell 2, line 9)")
+    frame = "File /env/lib/python3.11/site-packages/solver/core.py:433, in solve(a)"
+    library = memory_error("too many students", (*OWN_RAISE[:3], "----> 9 solve(a)", "", frame, "--> 433 raise E"))
+    assert diagnose(library).kind is CauseKind.LIBRARY_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("pyarrow.lib.ArrowMemoryError", "malloc of size 6400000000000 failed", "MemoryError: one request of 5.82 TiB"),
+        ("RRuntimeError", "Error: cannot allocate vector of size 7450.6 Gb", "R's error: one request of 7.28 TiB"),
+        (
+            "ERROR",
+            "Error in numeric(1e+12): cannot allocate vector of size 7450.6 Gb\n",
+            "R's error: one request of 7.28 TiB",
+        ),
+    ],
+)
+def test_refused_requests_of_arrow_and_r(name, value, said):
+    cause = diagnose(raised(name, value))
+    assert cause.kind is CauseKind.REQUEST_REFUSED
+    assert cause.headline.startswith(said)
+
+
+def test_the_commit_limit_of_windows_is_a_refused_request():
+    text = "[WinError 1455] The paging file is too small for this operation to complete"
+    check(
+        raised("OSError", text),
+        CauseKind.REQUEST_REFUSED,
+        "OSError (out of commitments): one request of unknown size was refused; the process itself had only 63 MiB "
+        "(code cell 2, line 9)",
+    )
+    assert diagnose(raised("OSError", "[WinError 145] The directory is not empty")).kind is CauseKind.CELL_ERROR
+
+
 def test_enomem_is_reported_like_a_memory_error():
     refused = raised("OSError", f"[Errno {errno.ENOMEM}] Cannot allocate memory")
     cause = check(
