@@ -27,7 +27,10 @@ _UNMISTAKABLE: Final = re.compile(
     r"getaddrinfo failed|Name does not resolve|No address associated with hostname|"
     r"Max retries exceeded with url|Failed to establish a new connection|Failed to resolve '|"
     r"Could not resolve host|Cannot connect to host \S+:[0-9]+|NameResolutionError|"
-    r"A socket operation was attempted to an unreachable"
+    r"A socket operation was attempted to an unreachable|"
+    # Hugging Face, whose own exceptions hide the one of the network.
+    r"We couldn't connect to '|trying to locate the files? on the Hub|Couldn't reach (?:'|https?://)|"
+    r"Cannot reach https?://\S+: offline mode is enabled"
 )
 # These count only with the number of the error, or in an error of the network's own.
 _ERRNO: Final = re.compile(r"\[(?:Errno|WinError) (?:101|110|113|10051|10060|10065|51|60|65)\] ")

@@ -202,7 +202,8 @@ _NUMPY_UNKNOWN_DTYPE: Final = re.compile(rf"Unable to allocate {_SIZE}.*", re.DO
 _ARROW: Final = re.compile(r"(?:m|re)alloc of size (?P<size>[0-9]{1,20}) failed\.?")
 # R counts in units of 1,024 and writes them with a small b; rpy2 and IRkernel keep R's "Error in f(x): ".
 _R_VECTOR: Final = re.compile(
-    r"(?:Error(?: in [^\n]{1,400}?)?\s?: )?cannot allocate (?:vector|memory block) of size (?P<size>[0-9.]+ ?[KMGT])b.*",
+    r"(?:Error(?: in [^\n]{1,400}?)?\s?: )?"
+    r"cannot allocate (?:vector|memory block) of size (?P<size>[0-9.]+ ?[KMGT])b.*",
     re.DOTALL,
 )
 _DTYPE_BITS: Final = re.compile(r"(?:u?int|float|complex)([0-9]{1,3})")

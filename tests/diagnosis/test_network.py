@@ -48,6 +48,19 @@ def test_a_host_that_cannot_be_resolved():
     assert (cause.evidence, cause.advice) == ((), ADVICE)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We couldn't connect to 'https://huggingface.co' to load the files",
+        "An error happened while trying to locate the file on the Hub and we cannot find the requested files",
+        "Cannot reach https://huggingface.co/api/models: offline mode is enabled",
+        "Couldn't reach 'imdb' on the Hub (ConnectionError)",
+    ],
+)
+def test_the_words_of_hugging_face_count_without_a_chain(text):
+    assert raised("OSError", text).kind is CauseKind.NETWORK
+
+
 def test_an_exception_of_a_library_is_explained_by_the_chain():
     cause = raised("RemoteDataError", "the table cannot be had", CHAIN)
     assert cause.kind is CauseKind.NETWORK

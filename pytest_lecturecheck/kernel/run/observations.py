@@ -31,6 +31,11 @@ _FALLS_BACK: Final = re.compile(
 _HAS_NONE: Final = re.compile(r"(?P<text>No GPU/TPU found, falling back to CPU|Could not find cuda drivers)")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
+# Of pip, uv, and conda. pip's remark about conflicts with other packages comes after an installation.
+_INSTALL_ERROR: Final = re.compile(
+    r"^(?:ERROR: (?!pip's dependency resolver).*|error: .*|PackagesNotFoundError: .*|\s*\S No solution found.*)$",
+    re.MULTILINE,
+)
 _NO_CHANGE: Final = "changed nothing, all was there"
 _VALUE_CHARS: Final = 4_000
 _LINE_CHARS: Final = 1_000
@@ -175,7 +180,7 @@ def _shell_findings(
             kind=FindingKind.INSTALL,
             message=f"install line {shown!r} {ended}",
             fails_when_strict=ended != _NO_CHANGE,
-            may_explain=code != 0 or bool(payload.get("replaced")),
+            may_explain=code != 0 or "though" in ended or bool(payload.get("replaced")),
             **place,
         )
     elif code != 0:
@@ -189,6 +194,9 @@ def _install_result(output: str, payload: Mapping[str, Any]) -> str:
         return f"changed packages that were already imported: {cut_line(', '.join(replaced), _COMMAND_CHARS)}"
     if _INSTALLED.search(output):
         return "changed the environment"
+    if match := _INSTALL_ERROR.search(output):
+        # `|| true` and -q hide it from the exit code.
+        return f"ended with code 0, though the cell's output has {cut_line(match[0].strip(), _COMMAND_CHARS)!r}"
     if payload.get("nothing_installed") or "Requirement already satisfied" in output:
         return _NO_CHANGE
     return "may have changed the environment"

@@ -27,8 +27,8 @@ def reply(status="ok", content=None, **payload):
     return Reply(status=status, content=content or {}, payload=payload, idle_seen=True)
 
 
-def findings(given_reply, cell=CELL, *, is_cut=False, raised=False):
-    return list(cell_findings(cell, given_reply, is_cut=is_cut, raised=raised))
+def findings(given_reply, cell=CELL, *, is_cut=False, raised=False, output=""):
+    return list(cell_findings(cell, given_reply, is_cut=is_cut, raised=raised, output=output))
 
 
 def test_allowed_errors_are_one_finding_with_count_and_first_line():
@@ -128,6 +128,23 @@ def test_a_quiet_install_line_that_changed_nothing_passes():
     (finding,) = findings(reply(shell_lines=[("pip install -q x", 0)], nothing_installed=True))
     assert finding.message == "install line 'pip install -q x' changed nothing, all was there"
     assert not finding.fails_when_strict
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (
+            "ERROR: No matching distribution found for x\r\n",
+            "ended with code 0, though the cell's output has 'ERROR: No matching distribution found for x'",
+        ),
+        ("ERROR: pip's dependency resolver does not know x", "changed nothing, all was there"),
+    ],
+)
+def test_a_failed_install_whose_code_was_dropped_is_reported(output, said):
+    command = "pip install -q x || true"
+    (finding,) = findings(reply(shell_lines=[(command, 0)], nothing_installed=True), output=output)
+    assert finding.message == f"install line {command!r} {said}"
+    assert finding.fails_when_strict is finding.may_explain is ("ERROR: No" in output)
 
 
 def test_a_shell_line_names_its_own_line():
