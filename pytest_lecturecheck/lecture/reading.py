@@ -21,7 +21,7 @@ from pytest_lecturecheck.lecture.own_settings import parse_tags, read_own_settin
 from pytest_lecturecheck.lecture.pairing import read_format_options
 from pytest_lecturecheck.lecture.source_text import read_text
 from pytest_lecturecheck.model.finding import Finding, FindingKind
-from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
+from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat, all_skipped_text
 
 _SKIP_TAGS: Final = ("skip-execution", "nbval-skip")
 _RAISES_TAGS: Final = frozenset({"raises-exception", "nbval-raises-exception"})
@@ -149,12 +149,9 @@ def _findings(parsed: Parsed, kernel_name: str | None, cells: tuple[Cell, ...]) 
         message = "no kernelspec is named; the default Python kernel is used"
         yield Finding(kind=FindingKind.NO_KERNELSPEC, message=message)
     if not cells:
-        message = "no code cells, nothing to run"
-        yield Finding(kind=FindingKind.NO_CODE, message=message)
+        yield Finding(kind=FindingKind.NO_CODE, message="no code cells")
     elif all(cell.skip_reason for cell in cells):
-        reasons = ", ".join(dict.fromkeys(cell.skip_reason for cell in cells))
-        which = "the only code cell is" if len(cells) == 1 else f"all {len(cells)} code cells are"
-        yield Finding(kind=FindingKind.NOT_RUN, message=f"{which} skipped ({reasons}), nothing to run")
+        yield Finding(kind=FindingKind.NOT_RUN, message=all_skipped_text(cells))
     else:
         yield from _skipped_by_format(parsed, cells)
     for cell in cells:

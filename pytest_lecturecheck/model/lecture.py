@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -96,3 +96,10 @@ class Lecture:
     def has_work(self) -> bool:
         """Return True if any cell would run."""
         return any(cell.source.strip() and not cell.skip_reason for cell in self.cells)
+
+
+def all_skipped_text(cells: Sequence[Cell]) -> str:
+    """Return that all cells are skipped, and why."""
+    reasons = ", ".join(dict.fromkeys(cell.skip_reason for cell in cells))
+    which = "the only code cell is" if len(cells) == 1 else f"all {len(cells)} code cells are"
+    return f"{which} skipped ({reasons})"

@@ -82,7 +82,7 @@ def test_notebook_without_code_is_a_finding(name):
     lecture = read_lecture(CASES / "A05-nothing-to-run" / name, name=name)
     assert lecture.cells == ()
     assert not lecture.has_work
-    assert lecture.findings == (Finding(kind=FindingKind.NO_CODE, message="no code cells, nothing to run"),)
+    assert lecture.findings == (Finding(kind=FindingKind.NO_CODE, message="no code cells"),)
 
 
 def test_comment_only_cell_is_work():
@@ -249,7 +249,7 @@ def test_tags_and_marks(tmp_path, cell, skip_reason, expects_error):
 
 def test_notebook_with_only_skipped_cells_is_a_finding(tmp_path):
     path = notebook(tmp_path, code("1", tags=["skip-execution"]), metadata={"kernelspec": {"name": "python3"}})
-    message = "the only code cell is skipped (tag skip-execution), nothing to run"
+    message = "the only code cell is skipped (tag skip-execution)"
     assert read_lecture(path, name="x.ipynb").findings == (Finding(kind=FindingKind.NOT_RUN, message=message),)
 
 

@@ -187,7 +187,7 @@ def test_cells_that_no_builder_runs_are_findings(tmp_path, body, findings):
     assert lecture.cells == ()
     assert lecture.findings == (
         *findings,
-        Finding(kind=FindingKind.NO_CODE, message="no code cells, nothing to run"),
+        Finding(kind=FindingKind.NO_CODE, message="no code cells"),
     )
 
 

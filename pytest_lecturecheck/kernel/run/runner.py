@@ -38,7 +38,7 @@ from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, KernelExit, TimeoutFacts
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.finding import Finding, FindingKind
-from pytest_lecturecheck.model.lecture import Cell, Lecture
+from pytest_lecturecheck.model.lecture import Cell, Lecture, all_skipped_text
 from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.run import Outcome, Run
 
@@ -72,6 +72,8 @@ def nothing_to_run(lecture: Lecture) -> str:
         return "no code cells"
     skipped = sum(1 for cell in lecture.cells if cell.skip_reason)
     blank = len(lecture.cells) - skipped
+    if not blank:
+        return all_skipped_text(lecture.cells)
     parts = []
     if skipped:
         parts.append(f"{skipped} code cell{'' if skipped == 1 else 's'} left out")
