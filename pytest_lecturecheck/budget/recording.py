@@ -146,8 +146,8 @@ def record(
         if key in recorded or base is not None:
             changes += _changes(old, new, rules, groups[key] if key in recorded else None, is_untouched=untouched)
         if key in recorded:
-            figures = old.reported_values if old is not None else {}
-            changes += reported_value_changes(key, figures, new.reported_values, groups[key], is_untouched=untouched)
+            old_values = old.reported_values if old is not None else {}
+            changes += reported_value_changes(key, old_values, new.reported_values, groups[key], is_untouched=untouched)
         if not untouched:
             entries[key] = new
     return replace(budgets, lectures=entries, tolerance=rules), changes

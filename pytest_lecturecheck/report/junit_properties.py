@@ -85,16 +85,16 @@ def _kernel_pairs(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _reported_pairs(entry: Entry) -> Iterator[tuple[str, str]]:
-    for figure in entry.run.reported_values.values():
-        yield f"figure.{figure.name}", repr(figure.value)
-        if figure.unit:
-            yield f"figure.{figure.name}.unit", figure.unit
+    for reported in entry.run.reported_values.values():
+        yield f"figure.{reported.name}", repr(reported.value)
+        if reported.unit:
+            yield f"figure.{reported.name}.unit", reported.unit
     for item in entry.verdict.reported_values:
         if item.at_least is not None:
             yield f"figure.{item.name}.at_least", repr(item.at_least)
         if item.limit is not None:
             yield f"figure.{item.name}.limit", repr(item.limit)
-        if item.figure is None:
+        if item.reported is None:
             yield f"figure.{item.name}.unavailable", "not reported"
 
 

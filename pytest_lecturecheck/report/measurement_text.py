@@ -65,13 +65,13 @@ def reported_text(entry: Entry) -> str:
     """Return the values that a lecture reported, with their limits (``speedup 1.67 x (>= 1.5 x)``)."""
     compared = {item.name: item for item in entry.verdict.reported_values}
     parts = []
-    for figure in entry.run.reported_values.values():
-        item, limits = compared.get(figure.name), []
+    for reported in entry.run.reported_values.values():
+        item, limits = compared.get(reported.name), []
         if item is not None and item.at_least is not None:
             limits.append(f">= {format_reported_value(item.at_least, limit_unit(entry, item))}")
         if item is not None and item.limit is not None:
             limits.append(f"<= {format_reported_value(item.limit, limit_unit(entry, item))}")
-        parts.append(figure.text + (f" ({', '.join(limits)})" if limits else ""))
+        parts.append(reported.text + (f" ({', '.join(limits)})" if limits else ""))
     return one_line(", ".join(parts))
 
 
@@ -85,7 +85,7 @@ def limit_unit(entry: Entry, item: ReportedValueComparison) -> str:
     found = entry.budget.reported_values.get(item.name) if entry.budget is not None else None
     if found is not None and found.unit:
         return found.unit
-    return item.figure.unit if item.figure is not None and item.kind is not VerdictKind.NOT_MEASURED else ""
+    return item.reported.unit if item.reported is not None and item.kind is not VerdictKind.NOT_MEASURED else ""
 
 
 def focus_text(entry: Entry) -> str:

@@ -20,7 +20,7 @@ from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.run import Run
-from pytest_lecturecheck.verdict import Verdict
+from pytest_lecturecheck.verdict import ReportedValueComparison, Verdict
 
 _EVIDENCE: Final = {
     "cell_number": "cell_number",
@@ -114,6 +114,7 @@ _RUN: Final = {
     "members": "members",
     "first_cell_seconds": "first_cell_seconds",
     "passes": "passes",
+    "fault_line": "fault_line",
 }
 
 RECORD_LAYOUTS: Final[Mapping[type, Mapping[str, tuple[str, ...]]]] = {
@@ -126,6 +127,7 @@ _RENAMED: Final[Mapping[type, Mapping[str, str]]] = {
     CellRun: {"reported_values": "figures"},
     Verdict: {"reported_values": "figures"},
     LectureBudget: {"reported_values": "figures"},
+    ReportedValueComparison: {"reported": "figure"},
 }
 """For each other class whose attributes have been renamed since: the keys by attribute."""
 

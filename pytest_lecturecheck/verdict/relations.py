@@ -96,21 +96,21 @@ def _measured(run: Run, metric: Metric) -> tuple[float, float | None, str]:
 
 def _reported(run: Run, term: Term, metric: Metric | None) -> tuple[float, str]:
     """Return a reported value in the unit of the metric that it is compared with, or in its own."""
-    figure = run.reported_values.get(term.reported_name)
-    if figure is None:
+    reported = run.reported_values.get(term.reported_name)
+    if reported is None:
         msg = f"the lecture did not report {term.reported_name}"
         raise _MissingError(msg)
     if metric is None:
-        return figure.value, figure.unit
-    if not figure.unit or metric.unit is Unit.COUNT:
-        return figure.value, ""
+        return reported.value, reported.unit
+    if not reported.unit or metric.unit is Unit.COUNT:
+        return reported.value, ""
     try:
-        factor = parse_size(f"1 {figure.unit}") if metric.unit is Unit.BYTES else parse_duration(f"1 {figure.unit}")
+        factor = parse_size(f"1 {reported.unit}") if metric.unit is Unit.BYTES else parse_duration(f"1 {reported.unit}")
     except UnitError as error:
         wanted = "a size" if metric.unit is Unit.BYTES else "a time"
-        msg = f"{term.reported_name} was reported in {figure.unit!r}, which is not {wanted}"
+        msg = f"{term.reported_name} was reported in {reported.unit!r}, which is not {wanted}"
         raise _MissingError(msg) from error
-    return figure.value * factor, ""
+    return reported.value * factor, ""
 
 
 def _format(value: float, metric: Metric | None, unit: str) -> str:

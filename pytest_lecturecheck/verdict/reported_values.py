@@ -24,32 +24,34 @@ def compare_reported_values(run: Run, budget: LectureBudget) -> Iterator[Reporte
     """Compare the values that a run reported with every limit of its budget; a missing one is ``not measured``."""
     reported = run.reported_values
     for name in sorted(budget.reported_values):
-        figure_budget = budget.reported_values[name]
-        if figure_budget.has_limit:
+        value_budget = budget.reported_values[name]
+        if value_budget.has_limit:
             cell = run.reporting_cell(name)
-            kind, message = _weigh(reported.get(name), figure_budget, cell)
+            kind, message = _weigh(reported.get(name), value_budget, cell)
             yield ReportedValueComparison(
                 name=name,
                 kind=kind,
-                at_least=figure_budget.at_least,
-                limit=figure_budget.limit,
-                figure=reported.get(name),
+                at_least=value_budget.at_least,
+                limit=value_budget.limit,
+                reported=reported.get(name),
                 message=message,
                 cell=cell,
             )
 
 
-def _weigh(figure: ReportedValue | None, budget: ReportedValueBudget, cell: CellRun | None) -> tuple[VerdictKind, str]:
+def _weigh(
+    reported: ReportedValue | None, budget: ReportedValueBudget, cell: CellRun | None
+) -> tuple[VerdictKind, str]:
     limits = _limits_text(budget)
-    if figure is None:
+    if reported is None:
         return VerdictKind.NOT_MEASURED, f"{budget.name} not measured (the lecture did not report it), {limits}"
-    if budget.unit and figure.unit != budget.unit:
-        found = f"in {figure.unit!r}" if figure.unit else "without a unit"
+    if budget.unit and reported.unit != budget.unit:
+        found = f"in {reported.unit!r}" if reported.unit else "without a unit"
         return (
             VerdictKind.NOT_MEASURED,
             f"{budget.name} not measured (reported {found}, recorded in {budget.unit!r}), {limits}",
         )
-    value, unit, after = figure.value, figure.unit, _where(cell) + _seen_text(budget)
+    value, unit, after = reported.value, reported.unit, _where(cell) + _seen_text(budget)
     if budget.limit is not None and value > budget.limit:
         shown, shown_limit = format_reported_values_apart(value, budget.limit, unit)
         return (
@@ -62,7 +64,7 @@ def _weigh(figure: ReportedValue | None, budget: ReportedValueBudget, cell: Cell
         share = f" ({format_fraction(-difference / abs(budget.at_least))})" if budget.at_least else ""
         under = f"{format_reported_value(difference, unit)} under{share}"
         return VerdictKind.UNDER, f"{budget.name} {shown}, at least {shown_least} wanted: {under}{after}"
-    return VerdictKind.WITHIN, f"{figure.text}, {limits}"
+    return VerdictKind.WITHIN, f"{reported.text}, {limits}"
 
 
 def _limits_text(budget: ReportedValueBudget) -> str:

@@ -133,7 +133,7 @@ class ReportedValueComparison:
         kind: ``within``, ``over``, ``under`` or ``not measured``.
         at_least: lowest value allowed (inclusive), or ``None``.
         limit: highest value allowed (inclusive), or ``None``.
-        figure: the reported value, or ``None`` if there is none.
+        reported: the reported value, or ``None`` if there is none.
         message: one line for people.
         cell: the cell that reported the value.
     """
@@ -142,7 +142,7 @@ class ReportedValueComparison:
     kind: VerdictKind
     at_least: float | None
     limit: float | None
-    figure: ReportedValue | None
+    reported: ReportedValue | None
     message: str
     cell: CellRun | None = None
 

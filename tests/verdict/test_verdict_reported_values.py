@@ -102,7 +102,7 @@ def test_limits_are_inclusive_and_messages_name_the_difference(value, limits, ki
     assert (verdict.kind, verdict.failed, verdict.headline) == (kind, failed, headline)
     (item,) = verdict.reported_values
     assert (item.name, item.kind, item.message) == ("speedup", kind, headline)
-    assert (item.figure.value, item.cell.number) == (value, 5)
+    assert (item.reported.value, item.cell.number) == (value, 5)
 
 
 @given(FINITE, FINITE)

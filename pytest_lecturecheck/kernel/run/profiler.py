@@ -116,12 +116,12 @@ class Profiler:
         folder = tracing.cell_folder(cell.number)
         wall = result.measured(Metric.WALL)
         try:
-            figures = await asyncio.to_thread(tracing.read, folder, wall.value if wall is not None else None)
+            found = await asyncio.to_thread(tracing.read, folder, wall.value if wall is not None else None)
         except LectureCheckError as exc:
             self._lost(cell, str(exc))
             return result
-        shown = (folder / figures.trace).relative_to(tracing.root).as_posix()
-        return replace(result, profile=replace(figures, trace=shown))
+        shown = (folder / found.trace).relative_to(tracing.root).as_posix()
+        return replace(result, profile=replace(found, trace=shown))
 
     async def _ask(self, session: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
         """Call a function of the profiling agent; return its state and, if it failed, the reason."""

@@ -201,8 +201,8 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
 def _compared(entry: Entry) -> Iterator[ComparedValue]:
     for item in entry.verdict.comparisons:
         yield _compared_metric(entry, item)
-    for figure in entry.verdict.reported_values:
-        yield _compared_report(figure, limit_unit(entry, figure))
+    for reported in entry.verdict.reported_values:
+        yield _compared_report(reported, limit_unit(entry, reported))
     for relation in entry.verdict.relations:
         yield ComparedValue(
             name=one_line(relation.text),
@@ -237,7 +237,7 @@ def _compared_metric(entry: Entry, item: Comparison) -> ComparedValue:
 def _compared_report(item: ReportedValueComparison, unit: str) -> ComparedValue:
     limits = [] if item.at_least is None else [f"at least {format_reported_value(item.at_least, unit)}"]
     limits += [] if item.limit is None else [f"at most {format_reported_value(item.limit, unit)}"]
-    measured = NO_VALUE if item.figure is None else format_reported_value(item.figure.value, item.figure.unit)
+    measured = NO_VALUE if item.reported is None else format_reported_value(item.reported.value, item.reported.unit)
     return ComparedValue(
         name=one_line(item.name),
         measured=one_line(measured),

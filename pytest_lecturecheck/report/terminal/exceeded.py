@@ -209,12 +209,12 @@ def over_text(item: Comparison) -> str:
 def _reported_row(entry: Entry, item: ReportedValueComparison) -> tuple[Field, ...]:
     limits = _limits_text(item, limit_unit(entry, item))
     shown, tone = NO_VALUE, Tone.BAD if item.kind.exceeds_limit else Tone.PLAIN
-    if item.figure is not None:
-        unit = item.figure.unit
+    if item.reported is not None:
+        unit = item.reported.unit
         exceeded = {VerdictKind.OVER: item.limit, VerdictKind.UNDER: item.at_least}.get(item.kind)
-        shown = format_reported_value(item.figure.value, unit)
+        shown = format_reported_value(item.reported.value, unit)
         if exceeded is not None:
-            shown, limits = format_reported_values_apart(item.figure.value, exceeded, unit)
+            shown, limits = format_reported_values_apart(item.reported.value, exceeded, unit)
             limits = f"at least {limits}" if item.kind is VerdictKind.UNDER else limits
     found = entry.budget.reported_values.get(item.name) if entry.budget is not None else None
     recorded = format_reported_range(found.seen, found.unit) if found is not None and found.seen else "set by hand"

@@ -81,9 +81,9 @@ def drift_of(moments: Sequence[Moment], metric: Metric) -> tuple[Drift | None, i
         The drift or ``None``, the number of comparable values, and the days they cover.
     """
     points = [
-        (moment.ended.timestamp() / _DAY_SECONDS, figure.value)
+        (moment.ended.timestamp() / _DAY_SECONDS, found.value)
         for moment in _like_the_last(moments, metric)
-        if moment.ended is not None and (figure := moment.lecture.values[metric]) is not None
+        if moment.ended is not None and (found := moment.lecture.values[metric]) is not None
     ]
     days = max(day for day, _ in points) - min(day for day, _ in points) if points else 0.0
     return find_drift(points), len(points), days
@@ -180,11 +180,11 @@ def _date(moment: Moment) -> str:
 
 
 def _value_text(lecture: SideLecture, metric: Metric) -> str:
-    figure = lecture.values.get(metric)
-    if figure is None:
+    found = lecture.values.get(metric)
+    if found is None:
         return NO_VALUE
-    text = metric.format_value(figure.value)
-    return f">= {text}" if figure.method is not None and figure.method.is_lower_bound else text
+    text = metric.format_value(found.value)
+    return f">= {text}" if found.method is not None and found.method.is_lower_bound else text
 
 
 def _changes(moments: Sequence[Moment]) -> Iterator[str]:

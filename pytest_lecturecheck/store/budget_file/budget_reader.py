@@ -287,17 +287,17 @@ class _Reader:
         for key, metric in METRICS.items():
             if key in values and (budget := self.read_metric((*path, key), metric, values[key], tolerance)):
                 metrics[metric] = budget
-        figures = {}
+        reported_values = {}
         for key, stated_at in own.items():
             name = key.removeprefix(f"{FIGURES}.")
-            if (figure := self.read_figure((*path, FIGURES, name), name, stated_at)) is not None:
-                figures[name] = figure
+            if (reported := self.read_reported((*path, FIGURES, name), name, stated_at)) is not None:
+                reported_values[name] = reported
         lecture, variant = entry_key(path) or ("", "")
         return LectureBudget(
-            lecture=lecture, variant=variant, metrics=metrics, reported_values=figures, **stated
+            lecture=lecture, variant=variant, metrics=metrics, reported_values=reported_values, **stated
         ), references
 
-    def read_figure(self, path: Path, name: str, stated_at: tuple[Any, int]) -> ReportedValueBudget | None:
+    def read_reported(self, path: Path, name: str, stated_at: tuple[Any, int]) -> ReportedValueBudget | None:
         value, line = stated_at
         if NAME.fullmatch(name) is None:
             expected = "expected lower-case letters, digits and underscores, a letter first, at most 41 characters"
@@ -356,15 +356,15 @@ def key_of(path: Path) -> str:
 def _key_problem(path: Path, table: Path) -> str:
     """Return what is wrong with the spelling of a key, or an empty string."""
     in_entry = entry_key(table) is not None
-    is_figure = in_entry and path[0] == FIGURES
+    is_reported = in_entry and path[0] == FIGURES
     if len(path) == 1:
         quoted = in_entry and path[0].startswith(f"{FIGURES}.")
         return f"one key in quotes; write {FIGURES}.NAME without quotes" if quoted else ""
-    kept = 2 if is_figure else 1
+    kept = 2 if is_reported else 1
     if len(path) == kept:
         return ""
     inside = f"{show_path(path[:kept])} = {{ {show_path(path[kept:])} = ... }}"
-    return f"dotted key; write {inside}" if is_figure else f"dotted key; write a table, or {inside}"
+    return f"dotted key; write {inside}" if is_reported else f"dotted key; write a table, or {inside}"
 
 
 def is_derived(metric: Metric, limit: float, seen: Sequence[float], tolerance: Tolerance) -> bool:

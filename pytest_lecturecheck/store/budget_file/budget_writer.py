@@ -111,9 +111,9 @@ def entry_rows(entry: LectureBudget, tolerance: Tolerance, written: Mapping[str,
         budget = entry.metrics.get(metric)
         if budget is not None and (budget.limit is not None or budget.seen):
             rows[key] = _metric_text(budget, tolerance, written.get(key))
-    for name, figure in sorted(entry.reported_values.items()):
-        if figure.has_limit or figure.seen:
-            rows[f"{FIGURES}.{name}"] = _figure_text(figure, written.get(f"{FIGURES}.{name}"))
+    for name, reported in sorted(entry.reported_values.items()):
+        if reported.has_limit or reported.seen:
+            rows[f"{FIGURES}.{name}"] = _reported_text(reported, written.get(f"{FIGURES}.{name}"))
     if entry.relations:
         rows["relations"] = _list_text([relation.text for relation in entry.relations])
     cells = [
@@ -206,20 +206,20 @@ def _metric_text(budget: MetricBudget, tolerance: Tolerance, written: object) ->
     return f"{{ {', '.join(parts)} }}"
 
 
-def _figure_text(figure: ReportedValueBudget, written: object) -> str:
+def _reported_text(reported: ReportedValueBudget, written: object) -> str:
     """Format a reported value; each number in the shortest form that reads back unchanged."""
     before = written if isinstance(written, dict) else {}
-    limits = {"at_least": figure.at_least, "limit": figure.limit}
+    limits = {"at_least": reported.at_least, "limit": reported.limit}
     # A whole number stays a whole number, as its author wrote it.
     parts = [
         f"{key} = {before[key] if type(before.get(key)) is int and before[key] == value else _number_text(value)}"
         for key, value in limits.items()
         if value is not None
     ]
-    if figure.seen:
-        parts.append(f"seen = [{', '.join(map(_number_text, figure.seen))}]")
-    if figure.unit:
-        parts.append(f"unit = {quote(figure.unit)}")
+    if reported.seen:
+        parts.append(f"seen = [{', '.join(map(_number_text, reported.seen))}]")
+    if reported.unit:
+        parts.append(f"unit = {quote(reported.unit)}")
     return f"{{ {', '.join(parts)} }}"
 
 
