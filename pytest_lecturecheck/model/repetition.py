@@ -10,8 +10,8 @@ from typing import Final
 from pytest_lecturecheck.model.lecture import Cell
 from pytest_lecturecheck.model.memory_profile import GrownType, PartKind
 
-LEAST_REPETITIONS: Final = 3
-"""The first repetition fills caches, and two steps after it can agree."""
+LEAST_REPETITIONS: Final = 5
+"""The first repetition fills caches. Cells that compile raise memory up to three times in a row by chance."""
 LEAST_GROWTH_BYTES: Final = 256 << 10
 """Less than this for each repetition is not told apart from the noise of allocators."""
 

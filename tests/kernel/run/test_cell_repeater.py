@@ -24,7 +24,7 @@ SOURCES = (
 )
 
 
-def repeat(bench, *sources, count=4, **settings):
+def repeat(bench, *sources, count=5, **settings):
     request = RepeatRequest(count=count)
     bench._bench._ports = bench._real_ports
     layer = replace(DEFAULTS, **{"timeout_seconds": 60.0, **settings})
@@ -40,7 +40,7 @@ def test_a_leak_of_a_mebibyte_is_found_and_named(bench):
     assert (record.outcome, set(statuses(record)), record.is_profiled) == (Outcome.COMPLETED, {"ok"}, False)
     found = [cell.repetitions for cell in record.cells]
     # Cells before it have run again: what a later one took over has its own value.
-    assert [item.count for item in found] == [4, 4, 4, 4, 1, 2, 4]
+    assert [item.count for item in found] == [5, 5, 5, 5, 1, 2, 5]
     assert [item.growth_bytes is None for item in found] == [False] * 4 + [True] * 2 + [False]
     growth = [item.growth_bytes for item in found if item.growth_bytes is not None]
     assert growth == [0, pytest.approx(MIB, rel=0.1), pytest.approx(MIB, rel=0.1), 0, 0]
@@ -50,11 +50,11 @@ def test_a_leak_of_a_mebibyte_is_found_and_named(bench):
     named, nameless, undone, raised = messages(record)
     assert named[0] == 2
     assert named[1].endswith(
-        " MiB more memory stays each time code cell 2 is run again (4 repetitions): 'kept' (object) 1 MiB"
+        " MiB more memory stays each time code cell 2 is run again (5 repetitions): 'kept' (object) 1 MiB"
     )
     assert nameless[1].endswith(" MiB that the C library has handed out, and no name of the lecture holds")
-    assert undone == (5, "was left at repetition 2 of 4: it raised NameError: name 'once' is not defined")
-    assert raised == (6, "was left at repetition 3 of 4: it raised AssertionError: no more")
+    assert undone == (5, "was left at repetition 2 of 5: it raised NameError: name 'once' is not defined")
+    assert raised == (6, "was left at repetition 3 of 5: it raised AssertionError: no more")
     # The lecture itself is as it was: its outputs, its history, its findings.
     assert record.cells[6].output_extract == "1 8 0\n"
     assert [item.kind for item in record.findings if item.kind is not FindingKind.LEAK] == []
@@ -70,9 +70,9 @@ def test_a_leak_of_a_mebibyte_is_found_and_named(bench):
 )
 def test_a_kernel_that_is_lost_again_does_not_fail_the_lecture(bench, again, reason, has_software):
     source = f"if has_run: {again}\nhas_run = True"
-    record = repeat(bench, "import os; has_run = False", "pass", source, count=3, timeout_seconds=2.0)
+    record = repeat(bench, "import os; has_run = False", "pass", source, count=5, timeout_seconds=2.0)
     assert record.outcome is Outcome.COMPLETED
-    assert messages(record) == [(3, f"was left at repetition 2 of 3: {reason}")]
+    assert messages(record) == [(3, f"was left at repetition 2 of 5: {reason}")]
     assert (record.software is not None) is has_software
 
 
@@ -84,10 +84,10 @@ def level(resident_mib, *parts, allocated_mib=0, types=()):
 
 def test_what_no_name_holds_is_described_by_its_classes():
     types = (GrownType(name="dict", count=9000, grown_count=1000),)
-    found = summarise([level(100 + step, types=types) for step in range(4)])
+    found = summarise([level(100 + step, types=types) for step in range(5)])
     assert (found.types, found.native_growth_bytes) == (types, 0)
     assert growth_message(7, found) == (
-        "1 MiB more memory stays each time code cell 7 is run again (4 repetitions): objects that no name of the "
+        "1 MiB more memory stays each time code cell 7 is run again (5 repetitions): objects that no name of the "
         "lecture holds; new objects in the last repetition: 1,000 dict"
     )
 
@@ -99,18 +99,18 @@ def test_figures_and_arrays_that_grow_are_named_by_kind():
             LevelPart(kind=PartKind.FIGURES, size_bytes=MIB * (1 + step)),
             LevelPart(kind=PartKind.OBJECT, name="same", size_bytes=9 * MIB),
         )
-        for step in range(3)
+        for step in range(5)
     ]
     found = summarise([level(100 + 3 * step, *parts) for step, parts in enumerate(sizes)])
     assert growth_message(7, found) == (
-        "3 MiB more memory stays each time code cell 7 is run again (3 repetitions): 'paths' (array) 2 MiB, figures "
+        "3 MiB more memory stays each time code cell 7 is run again (5 repetitions): 'paths' (array) 2 MiB, figures "
         "not closed 1 MiB"
     )
 
 
 def test_programs_that_jax_compiles_each_time_are_no_leak():
-    found = replace(summarise([level(100 + 50 * step) for step in range(3)]), compiled_bytes=120 * MIB)
+    found = replace(summarise([level(100 + 50 * step) for step in range(5)]), compiled_bytes=120 * MIB)
     assert growth_message(7, found) == (
-        "50 MiB more memory stays each time code cell 7 is run again (3 repetitions): programs that JAX compiles each "
+        "50 MiB more memory stays each time code cell 7 is run again (5 repetitions): programs that JAX compiles each "
         "time and keeps; jax.clear_caches() freed 120 MiB"
     )
