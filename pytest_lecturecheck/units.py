@@ -244,6 +244,16 @@ def parse_duration(text: object) -> float:
     return float(total)
 
 
+def _meant_duration(part: re.Match[str] | None) -> str:
+    """Return what was probably meant by a number with an unknown unit, or an empty string."""
+    import difflib  # noqa: PLC0415 - only where something is wrong
+
+    number, unit = (part.group(1), part.group(2).lower()) if part is not None else ("", "")
+    # "m" is not read: it stands for metres, months and milli as well.
+    near = ["min"] if unit == "m" else difflib.get_close_matches(unit, _DURATION_UNITS, n=1)
+    return f"did you mean '{number} {near[0]}'? " if near else ""
+
+
 def _sum_duration(text: str, stripped: str) -> Fraction:
     total, position, last_unit = Fraction(0), 0, None
     while position < len(stripped):
@@ -251,7 +261,7 @@ def _sum_duration(text: str, stripped: str) -> Fraction:
         unit = _DURATION_UNITS.get(part.group(2).lower()) if part else None
         if part is None or unit is None:
             msg = (
-                f"duration {text!r} is not understood{_number_hint(text)}; "
+                f"duration {text!r} is not understood{_number_hint(text)}; {_meant_duration(part)}"
                 "expected numbers with units (ms, s, min, h, days) or m:ss or h:mm:ss"
             )
             raise UnitError(msg)

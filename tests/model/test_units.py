@@ -218,7 +218,8 @@ DESCENDING = "does not go from large units to small ones; expected for example '
     ("text", "message"),
     [
         ("90", f"duration '90' has no unit; did you mean '90 min'? expected {DURATION_EXAMPLE}"),
-        ("2 m", f"duration '2 m' is not understood; {DURATION_FORMS}"),
+        ("2 m", f"duration '2 m' is not understood; did you mean '2 min'? {DURATION_FORMS}"),
+        ("5 minuts", f"duration '5 minuts' is not understood; did you mean '5 minutes'? {DURATION_FORMS}"),
         ("1h30", f"duration '1h30' is not understood; {DURATION_FORMS}"),
         ("90 s,", f"duration '90 s,' is not understood; {DURATION_FORMS}"),
         ("1:5", f"duration '1:5' is not understood; {DURATION_FORMS}"),

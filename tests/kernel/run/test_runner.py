@@ -43,7 +43,8 @@ def test_what_a_probe_says_is_booked_on_its_cells(bench):
     assert run.measured(Metric.PEAK_FOOTPRINT) == reading(250)
     windows = [call for call in probe.calls if call in {"begin", "end"}]
     assert windows == ["begin", "end"] * 2
-    assert probe.calls[-1] == "close"
+    # The live line may look once more while the kernel ends.
+    assert [call for call in probe.calls if call != "snapshot"][-1] == "close"
 
 
 def test_the_first_error_stops_the_lecture(bench):
