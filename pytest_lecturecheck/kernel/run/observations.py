@@ -175,7 +175,8 @@ def _shell_findings(
         message = f"shell line {shown!r} ended with code {code}: program not found"
         yield Finding(kind=FindingKind.MISSING_PROGRAM, message=message, fails_when_strict=True, **place)
     elif _INSTALL.search(command):
-        ended = _install_result(output, payload) if code == 0 else f"ended with code {code}"
+        # Installers colour their words, because a shell line runs in a terminal of its own.
+        ended = _install_result(plain(output), payload) if code == 0 else f"ended with code {code}"
         yield Finding(
             kind=FindingKind.INSTALL,
             message=f"install line {shown!r} {ended}",

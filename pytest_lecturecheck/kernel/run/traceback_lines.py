@@ -90,7 +90,8 @@ def _cut(blocks: Sequence[_Block]) -> Iterator[str]:
     missing = 0
     for position in range(len(blocks) + 1):
         if position < len(blocks) and position not in kept:
-            missing += 1
+            # The heading of a traceback ("NameError   Traceback (most recent call last)") is no frame.
+            missing += blocks[position].kind != "text"
             continue
         if missing:
             yield f"[... {missing} frame{'' if missing == 1 else 's'} cut ...]"

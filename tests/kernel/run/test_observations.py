@@ -134,7 +134,7 @@ def test_a_quiet_install_line_that_changed_nothing_passes():
     ("output", "said"),
     [
         (
-            "ERROR: No matching distribution found for x\r\n",
+            "\x1b[31mERROR: No matching distribution found for x\x1b[0m\r\n",
             "ended with code 0, though the cell's output has 'ERROR: No matching distribution found for x'",
         ),
         ("ERROR: pip's dependency resolver does not know x", "changed nothing, all was there"),
