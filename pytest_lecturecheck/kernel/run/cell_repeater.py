@@ -62,7 +62,7 @@ class CellRepeater:
         """Run nothing yet; report requested cells that are not there."""
         self._request, self._cells, self._findings, self._on_cell = request, cells, findings, on_cell
         self._limit_seconds = None if limit_seconds == math.inf else limit_seconds
-        self.is_lost = False
+        self.is_lost = self._is_blind = False
         for number in sorted(request.cells - {cell.number for cell in cells}):
             message = f"code cell {number} was not run again: the lecture has {len(cells)} code cells"
             findings.append(Finding(kind=FindingKind.LEAK, message=message))
@@ -74,7 +74,12 @@ class CellRepeater:
         """Return the cells with what their repetitions came to; :attr:`is_lost` is then set if the kernel is."""
         found = list(results)
         for position, cell in enumerate(self._cells):
-            if self.is_lost or not self._request.chooses(cell) or results[position].status is not CellStatus.OK:
+            if (
+                self.is_lost
+                or self._is_blind
+                or not self._request.chooses(cell)
+                or results[position].status is not CellStatus.OK
+            ):
                 continue
             self._on_cell(cell)
             found[position] = replace(results[position], repetitions=await self._repeat(session, cell))
@@ -87,7 +92,9 @@ class CellRepeater:
             reason = await self._run_once(session, cell)
             if not reason:
                 levels.append(level := await take_level(session, trims=True))
-                reason = level.reason or (_NO_LEVEL if level.level_bytes is None else "")
+                # What is not known after one cell is not known after the next one.
+                self._is_blind = not level.reason and level.level_bytes is None
+                reason = _NO_LEVEL if self._is_blind else level.reason
             if reason:
                 self._note(cell, f"was left at repetition {number} of {self._request.count}: {reason}")
                 break
