@@ -18,6 +18,7 @@ class Fact(StrEnum):
     PYTHON = "Python"
     PYTHON_BUILD = "Python build"
     PYTHON_ORIGIN = "Python from"
+    PROGRAM = "interpreter of the program"
     NUMPY_BLAS = "BLAS that NumPy was built with"
     NUMPY_LAPACK = "LAPACK that NumPy was built with"
     SCIPY_BLAS = "BLAS that SciPy was built with"

@@ -6,6 +6,7 @@ An editor sends it, so it is made to be read and edited: plain text with the lin
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,9 +14,9 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.report.bounds import bound_of, size_text, time_text
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.measurement_text import plural
 from pytest_lecturecheck.report.replication_sections import made_entries
 from pytest_lecturecheck.report.required_changes import find_requests
+from pytest_lecturecheck.report.terminal.replication import subjects_text
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.verdict import VerdictKind
 
@@ -24,12 +25,13 @@ _MOST_LINES: Final = 4
 _QUESTIONS: Final = (
     "On which system and processor (x86-64, or ARM such as Apple silicon) did it last run to the end?",
     "How much memory did it take at its peak there, and how was that measured?",
+)
+_PYTHON_QUESTIONS: Final = (
     "Which versions did it use? The output of `python -V` and `pip freeze` (or `conda list`) is enough.",
     'Which BLAS is below NumPy? `python -c "import numpy; numpy.show_config()"` prints it.',
 )
-_COMMANDS: Final = (
-    "pip install pytest-lecturecheck",
-    "pytest --lecture-budget --lecture-report report.json {names}",
+_OTHER_QUESTION: Final = (
+    "Which versions did it use? In R, the output of `sessionInfo()` after `library(...)` is enough."
 )
 
 
@@ -49,30 +51,35 @@ def render_author_letter(entries: Sequence[Entry]) -> str:
         lines += ["", "We ask you to change the following:", ""]
         for number, request in enumerate(requests, start=1):
             lines += [f"{number}. {request.text}", *(f"   - {one_line(place)}" for place, _ in request.places)]
-    if bad:
-        lines += ["", "To find out why it ends differently here, please tell us for each notebook above:", ""]
-        lines += [f"- {question}" for question in _QUESTIONS]
-        lines += [
-            "",
-            "These two commands write all of it into one file, which we can set beside ours cell by cell:",
-            "",
-        ]
-        names = " ".join(dict.fromkeys(one_line(entry.run.lecture) for entry in bad if not entry.run.is_program))
-        lines += [f"    {command.format(names=names or 'PACKAGE')}" for command in _COMMANDS]
+    named = {place for request in requests if request.is_missing_package for place, _ in request.places}
+    # A missing package explains the end; other ends may have a reason that only the other system shows.
+    if puzzling := [entry for entry in bad if entry.location not in named]:
+        lines += _questions(puzzling)
     return "\n".join(lines) + "\n"
 
 
+def _questions(entries: Sequence[Entry]) -> Iterator[str]:
+    names = ", ".join(dict.fromkeys(one_line(entry.run.lecture) for entry in entries))
+    yield from ("", f"To find out why {names} ended differently here, please tell us:", "")
+    yield from (f"- {question}" for question in _QUESTIONS)
+    if any(not entry.run.is_program for entry in entries):
+        yield from (f"- {question}" for question in _PYTHON_QUESTIONS)
+    if any(entry.run.is_program for entry in entries):
+        yield f"- {_OTHER_QUESTION}"
+    yield from ("", "These commands write all of it into files, which we can set beside ours step by step:", "")
+    yield "    pip install pytest-lecturecheck"
+    notebooks = dict.fromkeys(shlex.quote(one_line(entry.run.lecture)) for entry in entries if not entry.run.is_program)
+    if notebooks:
+        yield f"    pytest --lecture-budget --lecture-report notebooks.json {' '.join(notebooks)}"
+    for number, entry in enumerate((entry for entry in entries if entry.run.is_program), start=1):
+        yield f"    lecturecheck run --report program-{number}.json -- {one_line(entry.source) or 'PROGRAM'}"
+
+
 def _opening(made: Sequence[Entry], bad: Sequence[Entry]) -> Iterator[str]:
-    names = dict.fromkeys(one_line(entry.run.lecture) for entry in made)
     machines = dict.fromkeys(entry.run.machine.text for entry in made if entry.run.machine is not None)
-    yield (
-        f"We ran {len(names)} notebook{plural(len(names))} or programs of your package"
-        if len(names) > 1
-        else (f"We ran {next(iter(names), 'nothing')} of your package")
-    )
+    yield f"We ran {subjects_text(made, 'notebook')} of your package"
     yield f"on {one_line(next(iter(machines), 'a machine that was not recorded'))}."
-    ends = len(dict.fromkeys(entry.run.lecture for entry in bad))
-    yield f"{ends} of {len(names)} did not run to the end." if ends else "All of them ran to the end."
+    yield f"{subjects_text(bad, 'notebook')} did not run to the end." if bad else "All of them ran to the end."
 
 
 def _problems(entries: Sequence[Entry]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pytest_lecturecheck.report.measurement_text import NO_VALUE, plural
 from pytest_lecturecheck.report.readable_markdown import pasted, span
 from pytest_lecturecheck.report.replication_sections import PlatformResult, render_environment, render_tested_on
 from pytest_lecturecheck.report.required_changes import render_required_changes
-from pytest_lecturecheck.report.terminal.replication import replication_line
+from pytest_lecturecheck.report.terminal.replication import replication_line, subjects_text
 from pytest_lecturecheck.verdict import VerdictKind
 
 _MINUTE: Final = 60
@@ -123,7 +123,7 @@ def _day_text(began: dt.datetime | None, ended: dt.datetime | None) -> str:
 def _summary(entries: Sequence[Entry], skipped: Sequence[str], day: str, version: str) -> str:
     tool = f"pytest-lecturecheck {version}" if version else "pytest-lecturecheck"
     count = len({_subject(entry) for entry in entries})
-    text = f"{count} notebook{plural(count)} {_was(count)} run{day} and measured with {tool}."
+    text = f"{subjects_text(_longest(entries), 'notebook')} {_was(count)} run{day} and measured with {tool}."
     peaks = _bounds(entries, Metric.PEAK_FOOTPRINT)
     peak = max(peaks.values(), key=lambda found: found.value, default=None)
     named = ""
@@ -145,6 +145,20 @@ def _summary(entries: Sequence[Entry], skipped: Sequence[str], day: str, version
     return pasted(text).replace("{}", named, 1)
 
 
+def _singular(entries: Sequence[Entry]) -> str:
+    return " or ".join(_kinds(entries))
+
+
+def _plural(entries: Sequence[Entry]) -> str:
+    return " and ".join(f"{kind}s" for kind in _kinds(entries))
+
+
+def _kinds(entries: Sequence[Entry]) -> list[str]:
+    """Return what the entries are: notebooks, programs, or both."""
+    found = sorted({"program" if entry.run.is_program else "notebook" for entry in entries})
+    return found or ["notebook"]
+
+
 def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
@@ -160,16 +174,16 @@ def _time_answer(entries: Sequence[Entry]) -> str:
     total = sum(_seconds(entry) for entry in longest)
     is_upper = all(entry.run.outcome is Outcome.COMPLETED for entry in longest)
     answer = _answer(_TIMES, total, is_upper=is_upper)
-    chosen = f"**{answer}**" if answer else "unknown, because not all notebooks ran to the end"
+    chosen = f"**{answer}**" if answer else f"unknown, because not all {_plural(entries)} ran to the end"
     measured = time_text(total, is_upper=is_upper)
     shown = (
         f"{'up to' if is_upper else 'at least'} {measured} including kernel starts" if measured else "less than 0.1 s"
     )
     beside = len({_subject(entry) for entry in longest if entry.run.concurrent_lectures})
     if beside:
-        how = f"the sum over all notebooks; {beside} ran at the same time as others, which takes longer"
+        how = f"the sum over all {_plural(entries)}; {beside} ran at the same time as others, which takes longer"
     else:
-        how = "all notebooks one after the other" if len(longest) > 1 else "one notebook"
+        how = f"all {_plural(entries)} one after the other" if len(longest) > 1 else f"one {_singular(entries)}"
     return (
         f"Approximate time needed to reproduce the analyses on the machine below: {chosen} (measured: {shown}, {how})."
     )
@@ -186,13 +200,15 @@ def _storage_answer(entries: Sequence[Entry]) -> str:
     total = sum(found.value for found in known)
     answer = _answer(_STORAGE, total, is_upper=is_upper)
     if is_upper and not total:
-        return f"The notebooks wrote nothing to the disk (**{answer}**). {rest}"
+        return f"The {_plural(entries)} wrote nothing to the disk (**{answer}**). {rest}"
     shown = size_text(MeasuredBound(value=total, is_upper=is_upper, entry=longest[0]))
     chosen = f"**{answer}**" if answer else "this does not decide between the template's answers"
     if not shown:
-        return f"Disk writes were not measured for all notebooks; no writes were recorded for the others. {rest}"
+        return (
+            f"Disk writes were not measured for all {_plural(entries)}; no writes were recorded for the others. {rest}"
+        )
     return (
-        f"The notebooks wrote {'up to' if is_upper else 'at least'} {shown} to the disk ({chosen}): all data "
+        f"The {_plural(entries)} wrote {'up to' if is_upper else 'at least'} {shown} to the disk ({chosen}): all data "
         f"written, including files that were removed or overwritten. {rest}"
     )
 
@@ -238,7 +254,7 @@ def _table(entries: Sequence[Entry]) -> str:
     has_gpu = any(entry.run.measured(Metric.GPU_LIVE) is not None for entry in entries)
     gpu_title, gpu_rule = (" GPU memory |", "--:|") if has_gpu else ("", "")
     rows = [
-        f"| notebook | peak memory | time |{gpu_title} written | result |",
+        f"| {_singular(entries)} | peak memory | time |{gpu_title} written | result |",
         f"|---|--:|--:|{gpu_rule}--:|---|",
     ]
     for subject, entry in longest.items():
@@ -252,10 +268,11 @@ def _table(entries: Sequence[Entry]) -> str:
             pasted(entry.run.outcome.value),
         ]
         rows.append(f"| {' | '.join(fields)} |")
+    one = _singular(entries)
     note = (
         "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "
-        "while the notebook ran, or of a notebook that did not run to the end). Peak memory is the total of all "
-        "processes of the notebook; the time includes the kernel's start."
+        f"while the {one} ran, or of a {one} that did not run to the end). Peak memory is the total of all "
+        f"processes of the {one}; the time includes the kernel's start."
     )
     return "\n".join(rows) + f"\n\n{note}"
 

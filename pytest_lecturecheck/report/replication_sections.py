@@ -102,7 +102,9 @@ def _interpreters(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield the interpreters; a kernel that died could not be asked, but its environment may be known."""
     for run in (entry.run for entry in entries):
         found = run.software.interpreter if run.software is not None else ""
-        if found := found or (run.manifest.fact(Fact.PYTHON) if run.manifest is not None else ""):
+        if run.manifest is not None:
+            found = found or run.manifest.fact(Fact.PYTHON) or run.manifest.fact(Fact.PROGRAM)
+        if found:
             yield found
 
 

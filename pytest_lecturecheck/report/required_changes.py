@@ -46,10 +46,12 @@ class ChangeRequest:
     Attributes:
         text: the sentence.
         places: what it rests on: a place, and what was found there; unsafe text.
+        is_missing_package: whether it is about packages that were not installed.
     """
 
     text: str
     places: tuple[tuple[str, str], ...]
+    is_missing_package: bool = False
 
 
 def find_requests(entries: Sequence[Entry]) -> tuple[ChangeRequest, ...]:
@@ -73,7 +75,11 @@ def find_requests(entries: Sequence[Entry]) -> tuple[ChangeRequest, ...]:
         (_DEBUG, _places(broken)),
         (_REQUIREMENTS, [*_places(python), *_places(r), *_places(needs), *unstated, *(() if needs else package)]),
     ]
-    return tuple(ChangeRequest(text=text, places=tuple(dict.fromkeys(places))) for text, places in found if places)
+    return tuple(
+        ChangeRequest(text=text, places=tuple(dict.fromkeys(places)), is_missing_package=text in {_PYTHON, _R})
+        for text, places in found
+        if places
+    )
 
 
 def render_required_changes(entries: Sequence[Entry]) -> str:

@@ -25,6 +25,9 @@ _FACTS: Final = (
     *(Fact.SCIPY_LAPACK, Fact.LOADED_BLAS, Fact.LIBC, Fact.ALLOCATOR, Fact.HUGE_PAGES, Fact.OVERCOMMIT),
     *(Fact.CPU_FLAGS, Fact.CONTAINER),
 )
+_PROGRAM_FACTS: Final = (
+    *(Fact.PROGRAM, Fact.LOADED_BLAS, Fact.HUGE_PAGES, Fact.OVERCOMMIT, Fact.CPU_FLAGS, Fact.CONTAINER),
+)
 
 
 def render_runtime_info(entries: Sequence[Entry], *, version: str) -> str:
@@ -80,7 +83,8 @@ def _environment_lines(run: Run) -> Iterator[str]:
     if run.manifest is None:
         yield f"  {_NOT_RECORDED}"
         return
-    yield from (f"  {fact.value}: {one_line(run.manifest.fact(fact)) or _NOT_RECORDED}" for fact in _FACTS)
+    facts = _PROGRAM_FACTS if run.is_program else _FACTS
+    yield from (f"  {fact.value}: {one_line(run.manifest.fact(fact)) or _NOT_RECORDED}" for fact in facts)
     imported = run.software.packages if run.software is not None else {}
     if imported:
         yield f"  imported: {', '.join(f'{name} {version}' for name, version in sorted(imported.items()))}"

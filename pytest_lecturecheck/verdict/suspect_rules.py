@@ -154,6 +154,7 @@ FACT_RULES: Final[Mapping[str, Rule]] = {
     Fact.PYTHON: _PYTHON,
     Fact.PYTHON_BUILD: _PYTHON,
     Fact.PYTHON_ORIGIN: _PYTHON,
+    Fact.PROGRAM: PACKAGE_RULE,
     Fact.NUMPY_BLAS: _BLAS,
     Fact.NUMPY_LAPACK: _BLAS,
     Fact.SCIPY_BLAS: _BLAS,

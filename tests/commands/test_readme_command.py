@@ -12,9 +12,10 @@ from support.made_sessions import session_of
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.manifest import Fact, Manifest
 from pytest_lecturecheck.model.platform import Software
-from pytest_lecturecheck.model.run import LaunchFacts
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, LaunchFacts
 from pytest_lecturecheck.report.author_letter import render_author_letter
 from pytest_lecturecheck.report.exports.run_crate import CrateFolder, render_run_crate
+from pytest_lecturecheck.report.replication_sections import render_environment
 from pytest_lecturecheck.report.required_changes import render_required_changes
 from pytest_lecturecheck.report.runtime_info import render_runtime_info
 from pytest_lecturecheck.verdict.kept_session import KeptRun
@@ -114,10 +115,10 @@ def test_authors_are_asked_how_it_ran_where_it_ended():
     bad = render_author_letter([within(), died()])
     good = render_author_letter([within()])
 
-    assert "1 of 2 did not run to the end." in bad
+    assert "\n1 notebook did not run to the end.\n" in bad
     assert f"  {died().headline}" in bad
     assert "1. Please provide debugged code, addressing the issues identified in this report." in bad
-    assert f"    pytest --lecture-budget --lecture-report report.json {died().run.lecture}" in bad
+    assert f"    pytest --lecture-budget --lecture-report notebooks.json {died().run.lecture}" in bad
     assert good.endswith("All of them ran to the end.\n")
 
 
@@ -131,6 +132,21 @@ def test_a_missing_r_package_asks_for_a_setup_program():
     assert "> [REQUIRED] Please amend README to contain complete computational requirements." in text
     assert "- [x] Software Requirements\n  - [x] R\n    - there is no package called 'sf'" in text
     assert "debugged code" not in text
+    assert "To find out why" not in render_author_letter([replace(entry, run=run)])
+
+
+def test_programs_are_counted_and_asked_for_as_programs():
+    launch = LaunchFacts(launcher=PROGRAM_LAUNCHER)
+    entry = replace(died(), run=replace(died().run, lecture="main.R", launch=launch))
+    facts = {Fact.PROGRAM.value: "Rscript (R) version 4.2.2"}
+    entry = replace(entry, run=replace(entry.run, manifest=Manifest(facts=facts)))
+    letter = render_author_letter([within(), entry])
+
+    assert letter.startswith("We ran 1 notebook and 1 program of your package\n")
+    assert "    lecturecheck run --report program-1.json -- " in letter
+    assert "show_config" not in letter
+    assert "- Interpreter: Rscript (R) version 4.2.2" in render_environment([entry])
+    assert "  interpreter of the program: Rscript (R) version 4.2.2" in render_runtime_info([entry], version="")
 
 
 def test_hostile_names_are_safe_in_all_files():

@@ -16,6 +16,7 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.process.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup, make_group
 from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock
+from pytest_lecturecheck.kernel.process.interpreter_version import read_interpreter_version
 from pytest_lecturecheck.kernel.process.program import RunningProgram, start_program
 from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog
@@ -27,7 +28,7 @@ from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, KernelExit, TimeoutFacts, WatchdogStop
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
-from pytest_lecturecheck.model.manifest import EnvironmentFacts, join_manifest
+from pytest_lecturecheck.model.manifest import EnvironmentFacts, Fact, join_manifest
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.probe import CellReadings, Probe
@@ -231,6 +232,11 @@ class _ProgramRun:
             ),
         )
 
+    def _facts(self) -> dict[str, str]:
+        program = self._program
+        version = read_interpreter_version(program.argv[0], program.folder)
+        return {**self._ports.manifest.read_machine(), Fact.PROGRAM.value: version}
+
     def _finish(self, running: RunningProgram, measured: CellReadings, evidence: Evidence | None) -> Run:
         outcome = Outcome.COMPLETED
         if evidence is not None:
@@ -256,7 +262,7 @@ class _ProgramRun:
             cells=(cell,),
             evidence=evidence,
             conditions=with_cap(replace(self._run.conditions, load_average=self._ports.host.load_average()), self._cap),
-            manifest=join_manifest(self._ports.manifest.read_machine(), EnvironmentFacts(), self._libraries),
+            manifest=join_manifest(self._facts(), EnvironmentFacts(), self._libraries),
         )
 
 

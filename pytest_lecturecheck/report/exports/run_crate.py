@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from pytest_lecturecheck.model.manifest import Fact
 from pytest_lecturecheck.model.metric import Metric, Unit
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.model.run import Outcome
@@ -138,6 +139,8 @@ class _Graph:
         if software is not None:
             known = run.manifest.distributions if run.manifest is not None else {}
             rows["softwareRequirements"] = _references(self._add_packages(software, known))
+        elif run.manifest is not None and (text := one_line(run.manifest.fact(Fact.PROGRAM))):
+            rows["softwareRequirements"] = {"@id": self._add(f"#{quote(text)}", "SoftwareApplication", {"name": text})}
         path = self._folder.path_of(run.lecture)
         if path:
             return self.add_file(path, rows, ["SoftwareSourceCode"])

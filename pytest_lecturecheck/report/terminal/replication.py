@@ -52,8 +52,8 @@ def replication_line(entries: Sequence[Entry], *, noun: str = "lecture") -> str:
     longest = _longest_runs(entries)
     parts.append(f"wall time {_times_text(longest)} for {subjects_text(longest, noun)}")
     parts.append(_declared_text(entries))
-    bad = len({(run.lecture, run.variant) for run in (entry.run for entry in entries) if run.outcome not in _GOOD_ENDS})
-    parts.append(f"incomplete: {bad} {noun}{plural(bad)} did not run to the end" if bad else "")
+    bad = [entry for entry in longest if entry.run.outcome not in _GOOD_ENDS]
+    parts.append(f"incomplete: {subjects_text(bad, noun)} did not run to the end" if bad else "")
     machines = [entry.run.machine for entry in entries if entry.run.machine is not None]
     parts.append(one_line(machines[0].text) if machines else "machine unknown")
     return "; ".join(part for part in parts if part)
@@ -95,19 +95,21 @@ def _declared_text(entries: Sequence[Entry]) -> str:
 
 def subjects_text(entries: Sequence[Entry], noun: str = "lecture", *, repeated: int = 0) -> str:
     """
-    Return the number of lectures, cohorts and, if there are more, runs (``3 lectures and 1 cohort``).
+    Return the number of lectures, programs, cohorts and, if there are more, runs (``3 lectures and 1 cohort``).
 
     Args:
         entries: the entries to count.
         noun: what a lecture is called.
         repeated: further runs, which other entries replace.
     """
-    lectures = {entry.run.lecture for entry in entries if not is_cohort(entry.run)}
+    programs = {entry.run.lecture for entry in entries if entry.run.is_program}
+    lectures = {entry.run.lecture for entry in entries if not is_cohort(entry.run)} - programs
     cohorts = {(entry.run.lecture, entry.run.variant) for entry in entries if is_cohort(entry.run)}
-    counts = [(len(lectures), noun), (len(cohorts), "cohort")]
-    text = " and ".join(f"{count} {word}{plural(count)}" for count, word in counts if count)
+    counts = [(len(lectures), noun), (len(programs), "program"), (len(cohorts), "cohort")]
+    *parts, last = [f"{count} {word}{plural(count)}" for count, word in counts if count] or [f"0 {noun}s"]
+    text = f"{', '.join(parts)} and {last}" if parts else last
     runs = len(entries) + repeated
-    return f"{text} in {runs} runs" if runs > len(lectures) + len(cohorts) else text
+    return f"{text} in {runs} runs" if runs > sum(count for count, _ in counts) else text
 
 
 def repeated_count(entries: Sequence[Entry]) -> int:

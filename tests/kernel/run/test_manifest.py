@@ -1,7 +1,11 @@
 """The manifest of a run: what lies beneath equal package versions."""
 
+import platform
+import sys
+
 import pytest
 
+from pytest_lecturecheck.kernel.process.interpreter_version import read_interpreter_version
 from pytest_lecturecheck.kernel.run.manifest_log import python_finding, with_blas
 from pytest_lecturecheck.model.manifest import EnvironmentFacts, Fact, Manifest, join_manifest
 from pytest_lecturecheck.model.platform import Software
@@ -47,3 +51,9 @@ def test_another_python_than_the_notebooks_is_a_finding(written, message):
     found = python_finding({"language_info": {"name": "python", "version": written}}, manifest)
 
     assert (found.message if found else None) == message
+
+
+def test_interpreters_of_programs_are_asked_for_their_version(tmp_path):
+    assert read_interpreter_version(sys.executable, tmp_path) == f"Python {platform.python_version()}"
+    assert read_interpreter_version("make", tmp_path) == ""
+    assert read_interpreter_version("./Rscript", tmp_path) == ""
