@@ -97,6 +97,20 @@ def slice_of(lecture: Lecture, variant: str, settings: SessionSettings, rootdir:
     return replace(part, capture=capture)
 
 
+def findings_of_cohort(settings: SessionSettings) -> tuple[Finding, ...]:
+    """Return what a session asks for of one cell, and does not do in lectures with several kernels at once."""
+    found = []
+    if settings.replay_capture is not None:
+        message = "no state was saved for a replay: lectures with several kernels at once are not captured"
+        found.append(
+            Finding(kind=FindingKind.REPLAY, message=f"{message}; run the lecture without --lecture-concurrency")
+        )
+    if settings.until is not None:
+        message = "the whole lecture was run: --lecture-until does not stop lectures with several kernels at once"
+        found.append(Finding(kind=FindingKind.NOT_RUN, message=message))
+    return tuple(found)
+
+
 def _until(part: LectureSlice, choice: CellChoice, variant: str, rootdir: Path) -> LectureSlice:
     number, why = _find(choice, part.lecture, variant, rootdir)
     if number is None:

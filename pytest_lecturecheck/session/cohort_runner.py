@@ -16,6 +16,7 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import ItemLimit, RunSettings
 from pytest_lecturecheck.report.entry import Entry
+from pytest_lecturecheck.session.cell_lookup import findings_of_cohort
 from pytest_lecturecheck.session.deadline import Deadline, limit_total_time
 from pytest_lecturecheck.session.failure_states import join_keys
 from pytest_lecturecheck.session.fingerprint import Fingerprint
@@ -59,6 +60,7 @@ def left_out_findings(settings: SessionSettings) -> Iterator[Finding]:
             "no cell was run again: that is done to lectures that run by themselves, without --lecture-concurrency"
         )
         yield Finding(kind=FindingKind.LEAK, message=message)
+    yield from findings_of_cohort(settings)
 
 
 class CohortRunner:

@@ -14,7 +14,7 @@ from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import Outcome, Run
-from pytest_lecturecheck.session.cell_lookup import slice_of
+from pytest_lecturecheck.session.cell_lookup import findings_of_cohort, slice_of
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 from pytest_lecturecheck.verdict.kept_session import KeptRun, KeptSession
 
@@ -45,6 +45,15 @@ def test_cells_after_the_last_one_are_left_out(tmp_path):
     part = sliced(tmp_path, until=read_last_cell("2"))
     assert part.until_cell == 2
     assert [item.skip_reason for item in part.lecture.cells] == ["", "", "after code cell 2 (--lecture-until)"]
+
+
+def test_several_kernels_at_once_are_not_captured_and_it_is_said(tmp_path):
+    given = {"replay-capture": read_captured_cell("2"), "until": read_last_cell("2")}
+    asked = findings_of_cohort(resolve({"budget": True, **given}, tmp_path, tmp_path))
+
+    assert asked[0].message.startswith("no state was saved for a replay: lectures with several kernels at once")
+    assert asked[1].message.startswith("the whole lecture was run: --lecture-until does not stop lectures")
+    assert findings_of_cohort(resolve({"budget": True}, tmp_path, tmp_path)) == ()
 
 
 @pytest.mark.parametrize("number", ["3", "9"])
