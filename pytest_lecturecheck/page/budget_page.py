@@ -26,7 +26,9 @@ _MOST_BYTES: Final = 1 << 26
 _UNITS: Final = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) (?P<unit>B|KiB|MiB|GiB|TiB)")
 _DURATION: Final = re.compile(r"(?:(\d+) h ?)?(?:(\d+) min ?)?(?:(\d+(?:\.\d+)?) s)?")
-_HEADS: Final = ("Platform", "Peak memory", "Time", "Fits Binder (2 GB)")
+_NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+"""Between a number and its unit, which would part on a narrow page."""
+_HEADS: Final = ("Platform", "Peak memory", "Time", f"Fits Binder (2{_NO_BREAK}GB)")
 
 
 class PageError(Exception):
@@ -180,7 +182,8 @@ def page_table(facts: Iterable[PageFact], lecture: str | None) -> list[tuple[str
     rows: list[tuple[str, ...]] = [_HEADS if lecture is not None else ("Lecture", *_HEADS)]
     for fact in chosen:
         fits = "-" if fact.peak_bytes is None else "yes" if fact.peak_bytes <= _BINDER_BYTES else "no"
-        row = (fact.platform, format_size(fact.peak_bytes), format_duration(fact.wall_seconds), fits)
+        values = (format_size(fact.peak_bytes), format_duration(fact.wall_seconds))
+        row = (fact.platform, *(text.replace(" ", _NO_BREAK) for text in values), fits)
         rows.append(row if lecture is not None else (fact.lecture, *row))
     return rows
 

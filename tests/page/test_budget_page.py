@@ -31,7 +31,8 @@ peak_footprint = { seen = ["3.2 GiB", "3.1 GiB"] }
 wall = { seen = ["1 min 06 s"] }
 [lectures."lectures/empty.md"]
 """
-HEADS = ("Platform", "Peak memory", "Time", "Fits Binder (2 GB)")
+NO_BREAK = "\N{NO-BREAK SPACE}"
+HEADS = ("Platform", "Peak memory", "Time", "Fits Binder (2\N{NO-BREAK SPACE}GB)")
 
 
 @pytest.fixture
@@ -96,7 +97,10 @@ def test_a_broken_budget_file_is_named(text, book):
 )
 def test_binder_has_two_gigabytes(peak, fits):
     fact = PageFact(lecture="a.md", platform="p", peak_bytes=peak, wall_seconds=5.29)
-    assert page_table([fact], "a.md") == [HEADS, ("p", format_size(peak), "5.3 s", fits)]
+    assert page_table([fact], "a.md") == [
+        HEADS,
+        ("p", format_size(peak).replace(" ", NO_BREAK), f"5.3{NO_BREAK}s", fits),
+    ]
 
 
 def test_a_table_of_all_names_the_lectures(book):
@@ -150,7 +154,7 @@ def test_the_plugin_returns_a_table(book):
     done = plugin(book / "lectures", "--directive", "lecture-budget", data={"arg": "intro.md"})
     (table,) = json.loads(done.stdout)
     texts = [[cell["children"][0]["value"] for cell in row["children"]] for row in table["children"]]
-    assert texts == [list(HEADS), ["g4dn.2xlarge", "3.20 GiB", "66.0 s", "no"]]
+    assert texts == [list(HEADS), ["g4dn.2xlarge", "3.20\N{NO-BREAK SPACE}GiB", "66.0\N{NO-BREAK SPACE}s", "no"]]
 
 
 def test_the_plugin_needs_a_page_in_mystmd(book):

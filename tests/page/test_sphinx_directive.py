@@ -19,7 +19,7 @@ wall = { seen = ["1 min 06 s"] }
 [lectures."lectures/other.md"]
 peak_footprint = { seen = ["1 GiB"] }
 """
-HEADS = ["Platform", "Peak memory", "Time", "Fits Binder (2 GB)"]
+HEADS = ["Platform", "Peak memory", "Time", "Fits Binder (2\N{NO-BREAK SPACE}GB)"]
 
 
 class SphinxDirective(Directive):
@@ -88,7 +88,7 @@ def test_the_extension_may_read_in_parallel(directive):
 @pytest.mark.usefixtures("directive")
 def test_a_page_shows_its_own_budget(book):
     rows, depends = build(book, ".. lecture-budget::\n")
-    assert rows == [HEADS, ["g4dn.2xlarge", "3.20 GiB", "66.0 s", "no"]]
+    assert rows == [HEADS, ["g4dn.2xlarge", "3.20\N{NO-BREAK SPACE}GiB", "66.0\N{NO-BREAK SPACE}s", "no"]]
     assert depends == [
         str(book / "lecture-budgets" / "g4dn.2xlarge.toml"),
         str(book / "lecture-history.jsonl"),
@@ -98,7 +98,7 @@ def test_a_page_shows_its_own_budget(book):
 @pytest.mark.usefixtures("directive")
 def test_a_page_may_show_another_one(book):
     rows, _ = build(book, ".. lecture-budget:: other.md\n")
-    assert rows[1:] == [["g4dn.2xlarge", "1.00 GiB", "-", "yes"]]
+    assert rows[1:] == [["g4dn.2xlarge", "1.00\N{NO-BREAK SPACE}GiB", "-", "yes"]]
 
 
 @pytest.mark.usefixtures("directive")
