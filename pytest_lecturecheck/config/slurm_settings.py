@@ -27,6 +27,9 @@ ASSUMED_STEP_BYTES: Final = 2048 * MIB
 """For an unknown lecture, where neither the settings nor the allocation state a size."""
 SESSION_BYTES: Final = 256 * MIB
 """Memory of pytest itself in a job of its own."""
+_TIME_FACTOR: Final = 2
+_SESSION_SECONDS: Final = 120.0
+_MINUTE: Final = 60
 _MARGIN_FRACTION: Final = 0.10
 _MARGIN_BYTES: Final = 64 * MIB
 _NEEDS_GPU: Final = frozenset({GpuNeed.REQUIRED, GpuNeed.NARRATIVE})
@@ -169,9 +172,18 @@ def step_memory_bytes(budget: LectureBudget | None, settings: RunSettings) -> in
         return max(LEAST_STEP_BYTES, math.ceil(cap))
     limit = budget.metrics.get(Metric.PEAK_FOOTPRINT) if budget is not None else None
     known = limit.limit if limit is not None and limit.limit is not None else settings.declared_memory_bytes
-    if known is None:
-        return None
-    return max(LEAST_STEP_BYTES, math.ceil(known) + max(_MARGIN_BYTES, math.ceil(known * _MARGIN_FRACTION)))
+    return None if known is None else with_margin(known)
+
+
+def with_margin(need_bytes: float) -> int:
+    """Return the memory that a job step asks for, for a lecture that needs so much; see :func:`step_memory_bytes`."""
+    margin = max(_MARGIN_BYTES, math.ceil(need_bytes * _MARGIN_FRACTION))
+    return max(LEAST_STEP_BYTES, math.ceil(need_bytes) + margin)
+
+
+def job_minutes(measured_seconds: float) -> int:
+    """Return the time limit of a job, for lectures that took so long: twice that, and two minutes for pytest."""
+    return math.ceil((_TIME_FACTOR * measured_seconds + _SESSION_SECONDS) / _MINUTE)
 
 
 def mebibytes(size_bytes: int) -> int:
@@ -185,7 +197,7 @@ def job_name(lecture: str) -> str:
     return safe or "lecture"
 
 
-def sbatch_line(
+def sbatch_line(  # noqa: PLR0913 - keyword-only
     lecture: str,
     *,
     command: Sequence[str],
@@ -193,6 +205,7 @@ def sbatch_line(
     memory_bytes: int | None,
     gpu: GpuNeed | None,
     settings: SlurmSettings,
+    seconds: float | None = None,
 ) -> str:
     """
     Return the command line that submits one lecture as a job of its own, for people to review and run.
@@ -205,24 +218,33 @@ def sbatch_line(
             the default of the cluster applies.
         gpu: what the lecture says about GPUs.
         settings: the settings of Slurm.
+        seconds: time that the lecture took, or ``None``; a limit follows from it where the settings state none.
 
     Raises:
         SettingsError: a name contains control characters, which a single line cannot hold.
     """
-    gres = settings.gres_of(gpu)
-    options = [
-        f"--job-name={job_name(lecture)}",
-        *([f"--mem={mebibytes(memory_bytes + SESSION_BYTES)}M"] if memory_bytes is not None else []),
-        f"--cpus-per-task={settings.cpus}",
-        *([f"--partition={settings.partition}"] if settings.partition else []),
-        *([f"--account={settings.account}"] if settings.account else []),
-        *([f"--time={settings.time}"] if settings.time else []),
-        *([f"--gres={gres}"] if gres else []),
-        *settings.sbatch_extra,
-        f"--chdir={folder}",
-    ]
+    options = job_options(lecture, memory_bytes=memory_bytes, gpu=gpu, settings=settings, seconds=seconds)
+    options.append(f"--chdir={folder}")
     line = shlex.join(["sbatch", *options, f"--wrap={shlex.join(command)}"])
     if any(unicodedata.category(char).startswith("C") for char in line):
         msg = f"{lecture!r}: the name contains control characters, which a shell command cannot hold; rename the file"
         raise SettingsError(msg)
     return line
+
+
+def job_options(
+    name: str, *, memory_bytes: int | None, gpu: GpuNeed | None, settings: SlurmSettings, seconds: float | None
+) -> list[str]:
+    """Return the options of ``sbatch`` for a job; see :func:`sbatch_line`."""
+    gres = settings.gres_of(gpu)
+    time = settings.time or (str(job_minutes(seconds)) if seconds is not None else "")
+    return [
+        f"--job-name={job_name(name)}",
+        *([f"--mem={mebibytes(memory_bytes + SESSION_BYTES)}M"] if memory_bytes is not None else []),
+        f"--cpus-per-task={settings.cpus}",
+        *([f"--partition={settings.partition}"] if settings.partition else []),
+        *([f"--account={settings.account}"] if settings.account else []),
+        *([f"--time={time}"] if time else []),
+        *([f"--gres={gres}"] if gres else []),
+        *settings.sbatch_extra,
+    ]
