@@ -147,6 +147,12 @@ def test_a_failed_install_whose_code_was_dropped_is_reported(output, said):
     assert finding.fails_when_strict is finding.may_explain is ("ERROR: No" in output)
 
 
+def test_what_a_coloured_installer_did_is_read():
+    output = "\x1b[2mInstalled \x1b[1m2 packages\x1b[0m \x1b[2min 5ms\x1b[0m"
+    (finding,) = findings(reply(shell_lines=[("uv pip install x", 0)]), output=output)
+    assert finding.message == "install line 'uv pip install x' changed the environment"
+
+
 def test_a_shell_line_names_its_own_line():
     source = "x = 1\n!ls  /no\n%pip install y\n!echo $x"
     cell = Cell(index=0, number=1, source=source, line=10)

@@ -48,6 +48,8 @@ def test_no_source_stands_without_its_heading():
 
 def test_endless_recursion_keeps_both_ends():
     found = lines(BANNER, *(CELL.format(number) for number in range(300)), "RecursionError: too deep")
+    # The banner, which is left out, is no frame.
+    assert not found[0].startswith("[...")
     assert "Cell In[0], line 2" in found
     assert "Cell In[299], line 2" in found
     assert found[-1] == "RecursionError: too deep"
