@@ -17,14 +17,17 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
 
 _KINDS: Final = (
-    ("an error ended a thread and was only printed", r"Exception in thread "),
-    ("an error ended a task of asyncio and was only printed", r"Task exception was never retrieved"),
-    ("the error of a future was never retrieved and was only printed", r"\w*Future exception was never retrieved"),
-    ("an error in a callback was only printed", r"(?:Exception in callback |exception calling callback )"),
+    ("an error ended a thread and was only printed", r"Exception in thread .*:[ \r]*$"),
+    ("an error ended a task of asyncio and was only printed", r"Task exception was never retrieved[ \r]*$"),
+    (
+        "the error of a future was never retrieved and was only printed",
+        r"\w*Future exception was never retrieved[ \r]*$",
+    ),
+    ("an error in a callback was only printed", r"(?:Exception in callback .*[)>]|exception calling callback <)"),
     ("an error ended a child process and was only printed", r"Process \S+:$(?=\n(?:.*\n){0,2}?Traceback )"),
     (
         "an error that Python ignores (of a destructor, for example) was only printed",
-        r"Exception ignored (?:in|while|on)\b",
+        r"Exception ignored (?:in|while|on)\b.*[:>'\"][ \r]*$",
     ),
 )
 _HEADINGS: Final = re.compile(

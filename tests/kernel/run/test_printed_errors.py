@@ -81,6 +81,8 @@ def test_equal_errors_are_reported_once_and_many_are_counted():
         "the words 'Exception in thread x' in a line",
         "Process flow:\nfirst\nsecond\n",
         "A Task exception was never retrieved, they say",
+        "Exception in thread pools are a feature\nTask exception was never retrieved by us\n",
+        "Exception ignored in this lecture, as in others\nException in callback hell\n",
         "",
     ],
 )
