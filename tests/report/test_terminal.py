@@ -30,7 +30,7 @@ from support.made_entries import (
 )
 
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
-from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.cell_run import CellError, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, LaunchFacts, Outcome
@@ -119,6 +119,16 @@ def test_a_warning_in_one_long_line_stays_whole():
     cells = [replace(item, output_extract=f"{warning}\n") if item.number == 3 else item for item in entry.run.cells]
     shown = render_failure(replace(entry, run=replace(entry.run, cells=tuple(cells))), width=80)
     assert warning in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(("name", "is_whole"), [("ExceptionGroup", True), ("ValueError", False)])
+def test_the_printed_traceback_of_an_exception_group_is_shown(name, is_whole):
+    entry, rows = failed(), "\n".join(f"  | row {number}" for number in range(20))
+    error = CellError(name=name, value="two (2 sub-exceptions)")
+    evidence = replace(entry.run.evidence, error=error)
+    cells = [replace(item, output_extract=rows) if item.number == 3 else item for item in entry.run.cells]
+    shown = render_failure(replace(entry, run=replace(entry.run, cells=tuple(cells), evidence=evidence)), width=80)
+    assert ("| row 0\n" in shown) is is_whole
 
 
 def test_very_long_lines_are_bounded():

@@ -240,7 +240,10 @@ def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
     cell = entry.focus
     if cell is None or entry.run.evidence is None or not cell.output_extract.strip():
         return []
-    limit = _OUTPUT_LINES_VERBOSE if verbosity >= 1 else _OUTPUT_LINES
+    error = _error(entry)
+    # IPython prints the tracebacks of an exception group instead of sending them.
+    is_traceback = error is not None and error.name.endswith("ExceptionGroup") and not error.traceback
+    limit = _OUTPUT_LINES_VERBOSE if verbosity >= 1 or is_traceback else _OUTPUT_LINES
     rows = plain(cell.output_extract).strip("\n").split("\n")
     left_out = len(rows) - limit
     mark = [f"{_INDENT}[... {left_out} lines left out ...]"] if left_out > 0 else []
