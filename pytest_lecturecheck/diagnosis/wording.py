@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,13 @@ from pytest_lecturecheck.units import format_declared_size, format_duration, for
 
 LONGEST_QUOTE: Final = 300
 """Characters of a line that is quoted from a lecture's output."""
+# faulthandler also prints what stands below the cell.
+_KERNEL_FRAME: Final = re.compile(
+    r"\s*File \"(?:<lecturecheck agent\b|<frozen runpy>|.*[/\\]pytest_lecturecheck[/\\]kernel[/\\]"
+    r"|.*[/\\](?:(?:site|dist)-packages|python3\.[0-9]+|Lib)[/\\]"
+    r"(?:IPython[/\\]|ipykernel[/\\]|tornado[/\\]|asyncio[/\\]|traitlets[/\\]|ipykernel_launcher\.py|runpy\.py)"
+    r").*, line [0-9]+ in .*"
+)
 _STDERR_LINES: Final = 12
 _KILO: Final = 1000
 _GROUPS: Final = ("container", "Slurm")
@@ -155,8 +163,9 @@ def oom_lines(evidence: Evidence) -> Iterator[str]:
 
 
 def stderr_lines(evidence: Evidence) -> Iterator[str]:
-    """Yield the last lines of the kernel's stderr, marked as such."""
-    lines = [clean for line in evidence.exit.stderr_tail if (clean := one_line(line, LONGEST_QUOTE))]
+    """Yield the last lines of the kernel's stderr, marked as such, without frames of the kernel's own machinery."""
+    words = (line for line in evidence.exit.stderr_tail if not _KERNEL_FRAME.match(line))
+    lines = [clean for line in words if (clean := one_line(line, LONGEST_QUOTE))]
     for line in lines[-_STDERR_LINES:]:
         yield f"stderr: {line}"
 

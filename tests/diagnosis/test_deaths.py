@@ -132,6 +132,24 @@ def test_a_kernel_that_died_at_its_start(changes, kind, headline):
     assert cause.evidence == ("stderr: cannot load libexample.so.3",)
 
 
+def test_frames_of_the_kernel_itself_are_left_out_of_stderr():
+    packages = "/env/lib/python3.12/site-packages"
+    dump = (
+        "Fatal Python error: Aborted",
+        '  File "/tmp/ipykernel_12/345.py", line 4 in <module>',
+        f'  File "{packages}/solver/core.py", line 4 in solve',
+        f'  File "{packages}/IPython/core/interactiveshell.py", line 3579 in run_code',
+        '  File "/env/lib/python3.12/asyncio/base_events.py", line 645 in run_forever',
+        '  File "<lecturecheck agent, replies>", line 63 in execute_request',
+        f'  File "{packages}/pytest_lecturecheck/kernel/launchers/fork_server.py", line 471 in <module>',
+        '  File "<frozen runpy>", line 88 in _run_code',
+        '  File "/home/a/asyncio/lecture.py", line 1 in <module>',
+    )
+    lines = diagnose(made_evidence(signal=6, cell_number=1, stderr_tail=dump)).evidence
+    kept = (*dump[:3], dump[-1])
+    assert [line for line in lines if line.startswith("stderr: ")] == [f"stderr: {line.strip()}" for line in kept]
+
+
 def test_the_tail_of_stderr_is_bounded_and_clean():
     noisy = made_evidence(
         signal=11, cell_number=1, stderr_tail=(*(f"line {number}" for number in range(50)), "", "\x1b]0;x\x07end")
