@@ -131,6 +131,20 @@ def test_the_printed_traceback_of_an_exception_group_is_shown(name, is_whole):
     assert ("| row 0\n" in shown) is is_whole
 
 
+def test_what_ipython_says_to_people_at_a_prompt_is_left_out():
+    printed = "first\n/env/interactiveshell.py:3831: UserWarning: To exit: use 'exit', 'quit', or Ctrl-D.\n"
+    printed += "  warn(\"To exit: use 'exit', 'quit', or Ctrl-D.\", stacklevel=1)\n"
+    hint = "An exception has occurred, use %tb to see the full traceback."
+    entry = failed()
+    error = CellError(name="SystemExit", value="2", traceback=(hint, "SystemExit: 2"))
+    evidence = replace(entry.run.evidence, error=error)
+    cells = [replace(item, output_extract=printed) if item.number == 3 else item for item in entry.run.cells]
+    shown = render_failure(replace(entry, run=replace(entry.run, cells=tuple(cells), evidence=evidence)), width=200)
+    assert "first" in shown
+    assert "To exit" not in shown
+    assert hint not in shown
+
+
 def test_very_long_lines_are_bounded():
     text = render_failure(hostile_entry("x" * 200_000 + "\n" * 10_000), width=80)
     assert len(text) < 20_000

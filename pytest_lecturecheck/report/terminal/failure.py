@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -23,6 +24,8 @@ _INDENT: Final = "  "
 _CONTEXT_BEFORE: Final = 4
 _CONTEXT_AFTER: Final = 2
 _UNMARKED_LINES: Final = 10
+_EXIT_HINT: Final = re.compile(r"UserWarning: To exit: use 'exit'|^\s*warn\(\"To exit: use 'exit'")
+"""What IPython prints at a SystemExit, for people at a prompt."""
 _MARKED_PIECES: Final = 4
 _OUTPUT_LINES: Final = 6
 _OUTPUT_LINES_VERBOSE: Final = 60
@@ -138,7 +141,8 @@ def one_row(text: str) -> str:
 def _sections(entry: Entry, width: int, paint: Paint, verbosity: int) -> Iterator[tuple[str, list[str]]]:
     run, cause = entry.run, entry.verdict.cause
     error = _error(entry)
-    if error is not None and error.traceback:
+    # IPython sends no frames of a SystemExit, only how to see them.
+    if error is not None and error.traceback and (verbosity >= 1 or error.name != "SystemExit"):
         whose = "program" if run.is_program else "kernel"
         title = f"Traceback of the {whose}" + ("" if verbosity >= 1 else " (condensed; whole with -v)")
         yield title, _traceback(entry, error, width, verbosity)
@@ -244,7 +248,9 @@ def _output(entry: Entry, width: int, verbosity: int) -> list[str]:
     # IPython prints the tracebacks of an exception group instead of sending them.
     is_traceback = error is not None and error.name.endswith("ExceptionGroup") and not error.traceback
     limit = _OUTPUT_LINES_VERBOSE if verbosity >= 1 or is_traceback else _OUTPUT_LINES
-    rows = plain(cell.output_extract).strip("\n").split("\n")
+    rows = [row for row in plain(cell.output_extract).strip("\n").split("\n") if not _EXIT_HINT.search(row)]
+    if not any(row.strip() for row in rows):
+        return []
     left_out = len(rows) - limit
     mark = [f"{_INDENT}[... {left_out} lines left out ...]"] if left_out > 0 else []
     room = width - len(_INDENT)
