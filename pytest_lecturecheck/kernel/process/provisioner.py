@@ -26,6 +26,7 @@ from pytest_lecturecheck.kernel.process.stderr import stderr_tail
 _IS_WINDOWS: Final[bool] = os.name == "nt"
 _REPORT_SECONDS: Final = 5.0
 """Time for the report of a supervisor, which takes a millisecond, on a busy machine."""
+_MOST_WAITS: Final = 11
 
 
 class LectureProvisioner(LocalProvisioner):
@@ -251,7 +252,16 @@ class LectureProvisioner(LocalProvisioner):
         self._stop_watching_kernel()
         if isinstance(self.popen, SupervisedProcess) and self.popen.poll() is None:
             self.popen.wake_supervisor()
-            asyncio.get_running_loop().call_later(_REPORT_SECONDS, self.popen.give_up_supervisor)
+            asyncio.get_running_loop().call_later(_REPORT_SECONDS, self._expect_report, _MOST_WAITS)
+
+    def _expect_report(self, waits: int) -> None:
+        if not isinstance(self.popen, SupervisedProcess) or self.popen.poll() is not None:
+            return
+        if waits == 0 or self.popen.is_supervisor_halted():
+            self.popen.give_up_supervisor()
+        else:
+            # It has only had no core on an overloaded machine.
+            asyncio.get_running_loop().call_later(_REPORT_SECONDS, self._expect_report, waits - 1)
 
     def _stop_watching_kernel(self) -> None:
         if isinstance(self.popen, SupervisedProcess) and self.popen.kernel_descriptor is not None:
