@@ -17,6 +17,7 @@ from pytest_lecturecheck.errors import LectureCheckError, LectureReadError
 from pytest_lecturecheck.model.settings import ItemLimit
 from pytest_lecturecheck.plugin.failure_text import failure_text
 from pytest_lecturecheck.plugin.interleaving import interleaved_items, run_interleaved
+from pytest_lecturecheck.plugin.xdist import is_worker
 from pytest_lecturecheck.report import junit_properties
 from pytest_lecturecheck.session.item_planning import PlannedItem
 from pytest_lecturecheck.verdict import VerdictKind
@@ -211,7 +212,21 @@ class LectureItem(pytest.Item):
         # One of several numbers of kernels is to be compared with the others, which run with nothing beside them. So
         # is one of several variants.
         is_alone = self.plan.cohort is not None
-        return self._lectures.run(self.prepared[self.lecture_name], self.limit, is_alone=is_alone, repeats=repeats)
+        return self._lectures.run(
+            self.prepared[self.lecture_name],
+            self.limit,
+            is_alone=is_alone,
+            repeats=repeats,
+            is_followed=self._is_followed,
+        )
+
+    @property
+    def _is_followed(self) -> bool:
+        """Return True if the next item in this process is known to be a lecture by itself; workers do not know."""
+        items = self.session.items
+        following = items[items.index(self) + 1 :][:1]
+        is_lecture = bool(following) and isinstance(following[0], LectureItem) and following[0].plan.several is None
+        return is_lecture and not is_worker(self.config)
 
     def teardown(self) -> None:
         """Drop the notebooks: pytest keeps the items of a session."""

@@ -46,6 +46,7 @@ class _Job:
     prepared: PreparedLecture
     environment: Mapping[str, str]
     held: HeldLease
+    is_followed: bool
 
 
 class LectureRunner:
@@ -71,6 +72,7 @@ class LectureRunner:
         *,
         is_alone: bool = False,
         repeats: Sequence[int] | None = None,
+        is_followed: bool = False,
     ) -> Iterator[Entry]:
         """
         Run a lecture as often as asked for; ends early where a run failed, and at once where it failed before.
@@ -80,6 +82,7 @@ class LectureRunner:
             limit: time for all its runs together, set from outside, or ``None``.
             is_alone: nothing else may run beside it, whatever it needs.
             repeats: 1-based numbers of the runs to make now; by default all.
+            is_followed: whether another lecture comes next in this process.
         """
         context = self._context
         if not is_alone:
@@ -109,7 +112,7 @@ class LectureRunner:
                 return
             shown = held.device_variables(context.devices) or first_devices(context.devices, settings.gpus)
             environment = {**shown, **environment}
-            job = _Job(prepared=prepared, environment=environment, held=held)
+            job = _Job(prepared=prepared, environment=environment, held=held, is_followed=is_followed)
             yield from self._run_all(job, Deadline(limit), state, repeats)
 
     def _with_concurrency_finding(self, prepared: PreparedLecture) -> PreparedLecture:
@@ -183,6 +186,7 @@ class LectureRunner:
             pass_fds=job.held.descriptors,
             memory_bytes=step_memory_bytes(context.results.checked_budget(lecture.name, variant), settings),
             on_executed=executed.append if self._caching.is_on else None,
+            is_followed=job.is_followed or repeat < context.settings.run_count,
         )
         run = part.finish(run)
         if (unused := unused_gpu_finding(run, settings.gpu)) is not None:

@@ -104,9 +104,10 @@ class LectureService:
         *,
         is_alone: bool = False,
         repeats: Sequence[int] | None = None,
+        is_followed: bool = False,
     ) -> Iterator[Entry]:
         """Run a lecture by itself; see :meth:`LectureRunner.run`."""
-        return self._lectures.run(prepared, limit, is_alone=is_alone, repeats=repeats)
+        return self._lectures.run(prepared, limit, is_alone=is_alone, repeats=repeats, is_followed=is_followed)
 
     def run_cohort(
         self,

@@ -18,6 +18,7 @@ from pytest_lecturecheck.kernel.run.loop import KernelLoop
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.ports import Capture, MemoryPlan, Ports, RunPlan, RunProgress, Tracing
 from pytest_lecturecheck.kernel.run.runner import run_lecture
+from pytest_lecturecheck.kernel.run.spare_kernels import SpareKernels
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.cohort_record import join_runs, member_labels
 from pytest_lecturecheck.model.executed import ExecutedLecture
@@ -91,6 +92,7 @@ class Workbench:
         # On Windows only the kernel itself watches its parent.
         self._reaper = None if os.name == "nt" else Reaper()
 
+        self._spares = SpareKernels(self._reaper)
         self._ports = Ports(
             probes=MachineProbes(self._gpus, on_kernel),
             host=MachineMemory(machine.core_count),
@@ -101,6 +103,7 @@ class Workbench:
             launcher=launcher,
             manifest=ManifestSources(read_machine=functools.cache(read_machine_facts), read_libraries=read_libraries),
             on_stopped=self._note_stopped,
+            spares=self._spares,
         )
 
     def _note_stopped(self, run: Run) -> None:
@@ -127,6 +130,7 @@ class Workbench:
         pass_fds: tuple[int, ...] = (),
         memory_bytes: int | None = None,
         on_executed: Callable[[ExecutedLecture], None] | None = None,
+        is_followed: bool = False,
     ) -> Run:
         """
         Run ``lecture`` once and return the record.
@@ -145,6 +149,7 @@ class Workbench:
             pass_fds: descriptors that its kernel keeps as long as it lives.
             memory_bytes: memory that a launcher with a scheduler asks for, or ``None`` for its default.
             on_executed: receives the outputs of a lecture that ran to its end; ``None`` keeps none.
+            is_followed: whether another lecture comes next, so that its kernel can be prepared.
         """
         plan = RunPlan(
             lecture=lecture,
@@ -163,6 +168,7 @@ class Workbench:
             repeats=repeats,
             memory_bytes=memory_bytes,
             on_executed=on_executed,
+            is_followed=is_followed,
         )
         return self._loop.run(run_lecture(plan, self._ports, self._zmq()))
 
@@ -202,7 +208,12 @@ class Workbench:
             )
             for job, label in zip(jobs, member_labels(spec.lectures), strict=True)
         ]
+        self._end_spares()
         return _join(spec, self._loop.run(run_cohort(plans, self._ports, self._zmq(), name)))
+
+    def _end_spares(self) -> None:
+        if self._spares.has_one:
+            self._loop.run(self._spares.close())
 
     def _zmq(self) -> zmq.asyncio.Context:
         if self._context is None:
@@ -216,6 +227,7 @@ class Workbench:
 
     def close(self) -> None:
         """Stop the loop and its sockets; safe to call twice."""
+        self._end_spares()
         self._loop.close()
         close_servers()
         self._gpus.close()

@@ -111,9 +111,14 @@ class Bench:
         self._bench._ports = self._real_ports
         return self._run(*cells, **settings)
 
-    def _run(self, *cells: str | Code, kernel_name: str | None = None, **settings) -> Run:
+    def _run(self, *cells: str | Code, kernel_name: str | None = None, is_followed: bool = False, **settings) -> Run:
         layer = replace(DEFAULTS, **{"timeout_seconds": 60.0, **settings})
-        return self._bench.run(lecture(self.folder, *cells, kernel_name=kernel_name), layer, 1)
+        made = lecture(self.folder, *cells, kernel_name=kernel_name)
+        return self._bench.run(made, layer, 1, is_followed=is_followed)
+
+    @property
+    def has_spare(self) -> bool:
+        return self._bench._spares.has_one
 
     @property
     def loop(self):

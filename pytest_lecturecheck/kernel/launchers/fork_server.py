@@ -68,6 +68,9 @@ _ROUND_SECONDS = 0.002
 _REST_SECONDS = 0.5
 """A supervisor ends within milliseconds once nothing of its tree is left."""
 
+Pages = list[tuple[int, int, int]]
+"""Ranges of resident pages: start, length, and how a child comes to hold them."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -99,23 +102,23 @@ def main() -> None:
     # What ipykernel sets while it is imported (PYDEVD_USE_FRAME_EVAL) belongs to the environment of every kernel.
     added = {name: value for name, value in os.environ.items() if given.get(name) != value}
     with socket.socket(fileno=int(sys.argv[1])) as requests:
-        is_kernel = serve(requests, added)
+        is_kernel = serve(requests, added, pages)
     if not is_kernel:
         # There is nothing to clean up, and to take an interpreter apart takes time.
         os._exit(0)
-    take_pages(pages)
     # On the server's own stack, so that the interpreter ends as that of any kernel does, exit handlers included.
     # ipykernel has read the variable of this name when it was imported, which was before the supervisor existed.
     kernelapp.launch_new_instance(parent_handle=int(os.environ["JPY_PARENT_PID"]))
 
 
-def serve(requests: socket.socket, added: dict[str, str]) -> bool:
+def serve(requests: socket.socket, added: dict[str, str], pages: Pages) -> bool:
     """
     Fork a supervisor for each request; return True in a forked kernel, and False when the session has ended.
 
     Args:
         requests: the socket to the session.
         added: variables that forked kernels have beside those of their request.
+        pages: what :func:`resident_pages` returned.
     """
     ends = _ChildEnds()
     while True:
@@ -134,7 +137,7 @@ def serve(requests: socket.socket, added: dict[str, str]) -> bool:
             request = json.loads(data)
             if request["is_forked"]:
                 request["env"] |= added
-            return supervise(request, descriptors)
+            return supervise(request, descriptors, pages)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -187,20 +190,22 @@ class _ChildEnds:
             self.wait_with(requests, 0)
 
 
-def supervise(request: dict[str, Any], descriptors: list[int]) -> Literal[True]:
+def supervise(request: dict[str, Any], descriptors: list[int], pages: Pages) -> Literal[True]:
     """
     Start the kernel of a request and stay with it; return in the forked kernel only.
 
     Args:
         request: ``argv``, ``cwd`` and ``env`` of the kernel; ``is_forked`` says that the kernel is ipykernel in this
             interpreter, so that it need not be executed; ``group_file`` is written to by the kernel to join its memory
-            group, or is empty.
-        descriptors: the control socket, the kernel's output, and descriptors that the kernel keeps.
+            group, or is empty. ``is_spare`` says that the kernel waits for a second request, which has the rest.
+        descriptors: the control socket, the kernel's output, and descriptors that the kernel keeps. A spare process has
+            the first one only.
+        pages: what a forked kernel takes of the server's memory.
     """
-    control, output, kept = socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2:]
+    control = socket.socket(fileno=descriptors[0])
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    start = _Start(request, output, kept)
+    start = _Start(request, descriptors[1:])
     try:
         # Here, where a folder that is not there can still be reported.
         os.chdir(request["cwd"])
@@ -210,14 +215,15 @@ def supervise(request: dict[str, Any], descriptors: list[int]) -> Literal[True]:
     if kernel == 0:
         # Its number will belong to another file, which must not be closed with this object.
         control.detach()
-        become_kernel(start)
+        become_kernel(start, pages)
         return True
     os.chdir("/")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # The kernel has a session of its own; whatever is sent to this process is not for it.
         signal.signal(number, signal.SIG_IGN)
-    os.close(output)
-    return _watch(control, {"supervisor": os.getpid(), "kernel": kernel, "has_joined": start.has_joined()})
+    start.let_go()
+    answer = {"supervisor": os.getpid(), "kernel": kernel, "has_joined": start.has_joined()}
+    return _watch(control, answer, start)
 
 
 def _refuse(control: socket.socket, exc: OSError) -> NoReturn:
@@ -229,11 +235,59 @@ def _refuse(control: socket.socket, exc: OSError) -> NoReturn:
 class _Start:
     """One start of a kernel, as the supervisor and the kernel's new process see it."""
 
-    def __init__(self, request: dict[str, Any], output: int, kept: list[int]) -> None:
-        self.request, self.output, self.kept = request, output, kept
+    def __init__(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        self.request, self._descriptors = request, descriptors
         self.supervisor = os.getpid()
-        self.environment = {**request["env"], "JPY_PARENT_PID": str(self.supervisor)}
         self._reader, self._writer = os.pipe()
+        self._giver: socket.socket | None = None
+        self._taker: socket.socket | None = None
+        if request.get("is_spare"):
+            self._giver, self._taker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    @property
+    def output(self) -> int:
+        return self._descriptors[0]
+
+    @property
+    def kept(self) -> list[int]:
+        return self._descriptors[1:]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**self.request["env"], "JPY_PARENT_PID": str(self.supervisor)}
+
+    def wait_for_request(self) -> None:
+        """Wait, in a spare process, for the request of the kernel that it becomes."""
+        if self._taker is None or self._giver is None:
+            return
+        # Its number will belong to another file, which must not be closed with this object.
+        self._giver.detach()
+        close_all_but({self._taker.fileno()})
+        data, self._descriptors, _, _ = socket.recv_fds(self._taker, MESSAGE_BYTES, MOST_DESCRIPTORS)
+        if not data:
+            os._exit(0)
+        self._taker.close()
+        request = json.loads(data)
+        self.request = {**request, "env": {**request["env"], **self.request["env"]}}
+        os.chdir(request["cwd"])
+
+    def hand_over(self, data: bytes, descriptors: list[int]) -> bool:
+        """Pass the request of a spare process on to it, in the supervisor; return False where none is expected."""
+        if self._giver is None:
+            return False
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._giver, [data], descriptors)
+        self._giver.close()
+        self._giver, self._descriptors = None, descriptors
+        self.let_go()
+        return True
+
+    def let_go(self) -> None:
+        """Close what only the kernel uses, in the supervisor; descriptors that the kernel keeps stay open here, too."""
+        if self._descriptors:
+            os.close(self.output)
+        if self._taker is not None:
+            self._taker.close()
 
     def leave_parent(self) -> None:
         """
@@ -253,6 +307,7 @@ class _Start:
                 finally:
                     os.close(descriptor)
                 os.write(self._writer, b"1")
+        os.close(self._writer)
 
     def has_joined(self) -> bool:
         """Wait, in the supervisor, until the kernel has tried to join its group; return whether it has."""
@@ -278,22 +333,18 @@ def _execute(start: _Start) -> int:
     return process.pid
 
 
-def become_kernel(start: _Start) -> None:
+def become_kernel(start: _Start, pages: Pages) -> None:
     """Turn this fork of the server into what executing the kernel's command would have made."""
     os.setsid()
     start.leave_parent()
+    take_pages(pages)
+    start.wait_for_request()
     empty = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((empty, 0), (start.output, 1), (start.output, 2)):
         os.dup2(source, target)
-    # Everything else is closed but for what the kernel keeps.
-    # By their list: the limit on descriptors can be a billion, and an old C library would close each of them.
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names only
-        descriptor = int(name)
-        if descriptor in start.kept:
-            os.set_inheritable(descriptor, True)  # noqa: FBT003 - its only parameter
-        elif descriptor > 2:  # noqa: PLR2004 - stderr
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+    close_all_but(set(start.kept))
+    for descriptor in start.kept:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - its only parameter
     for name in os.environ.keys() - start.environment.keys():
         del os.environ[name]
     os.environ.update(start.environment)
@@ -304,14 +355,24 @@ def become_kernel(start: _Start) -> None:
     gc.unfreeze()
 
 
-def resident_pages() -> list[tuple[int, int, int]]:
+def close_all_but(kept: set[int]) -> None:
+    """Close all descriptors but the standard streams and those that are kept."""
+    # By their list: the limit on descriptors can be a billion, and an old C library would close each of them.
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names only
+        descriptor = int(name)
+        if descriptor > 2 and descriptor not in kept:  # noqa: PLR2004 - stderr
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def resident_pages() -> Pages:
     """
     Return the resident pages of this process, as ranges: start, length, and how a child comes to hold them as well.
 
     A child shares private pages with its parent and has none of the parent's pages of files. Its memory would look
     lighter than that of a program that was executed. ``/proc/self/pagemap``: Documentation/admin-guide/mm/pagemap.rst.
     """
-    found: list[tuple[int, int, int]] = []
+    found: Pages = []
     page = os.sysconf("SC_PAGE_SIZE")
     with open("/proc/self/maps", "rb") as maps, open("/proc/self/pagemap", "rb", buffering=0) as pagemap:  # noqa: PTH123
         for line in maps:
@@ -332,7 +393,7 @@ def resident_pages() -> list[tuple[int, int, int]]:
     return found
 
 
-def take_pages(pages: list[tuple[int, int, int]]) -> None:
+def take_pages(pages: Pages) -> None:
     """Hold the server's pages as if this process had been executed: private ones as copies, those of files mapped."""
     madvise, mprotect = _libc.madvise, _libc.mprotect
     madvise.argtypes = mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -363,7 +424,7 @@ def _write_environment_block(environment: dict[str, str]) -> None:
             os.close(memory)
 
 
-def _watch(control: socket.socket, answer: dict[str, Any]) -> NoReturn:
+def _watch(control: socket.socket, answer: dict[str, Any], start: _Start) -> NoReturn:
     """Report the kernel's end, and end with the last process of its tree or with the session."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -386,8 +447,16 @@ def _watch(control: socket.socket, answer: dict[str, Any]) -> NoReturn:
             with contextlib.suppress(BlockingIOError):
                 os.read(reader, 4096)
         if control.fileno() in ready:
-            # The session sends nothing: its end of the socket has closed.
-            end_tree()
+            _hear_session(control, start)
+
+
+def _hear_session(control: socket.socket, start: _Start) -> None:
+    """Pass on what the session sends to a spare process; end the tree when the session's end of the socket closes."""
+    data, descriptors = b"", list[int]()
+    with contextlib.suppress(OSError):
+        data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MOST_DESCRIPTORS)
+    if not data or not start.hand_over(data, descriptors):
+        end_tree()
 
 
 def _reap(kernel: int) -> tuple[dict[str, Any] | None, bool]:

@@ -30,6 +30,7 @@ from pytest_lecturecheck.kernel.launchers.supervised import (
     IS_SUPPORTED,
     KernelServers,
     ServerLostError,
+    SpareProcess,
     SupervisedProcess,
     is_forkable,
 )
@@ -66,7 +67,7 @@ class LocalLaunch:
         """Return the kernel's own environment."""
         return dict(variables)
 
-    async def start_supervised(
+    async def start_supervised(  # noqa: PLR0913 - what a process needs; all but the command by keyword
         self,
         argv: Sequence[str],
         *,
@@ -75,6 +76,7 @@ class LocalLaunch:
         output: int,
         pass_fds: Sequence[int],
         group_file: str,
+        spare: SpareProcess | None = None,
     ) -> SupervisedProcess | None:
         """
         Start the kernel below a supervisor; return ``None`` if none can be had, and nothing was started.
@@ -97,6 +99,7 @@ class LocalLaunch:
                 pass_fds=pass_fds,
                 group_file=group_file,
                 may_fork=self._start is not KernelStart.SPAWN,
+                spare=spare,
             )
         except ServerLostError as exc:
             if must_fork:
@@ -196,6 +199,11 @@ def _own_ipython_folder() -> str:
 def expect_kernels(variables: Mapping[str, str]) -> None:
     """Start what forks kernels of this interpreter, before it is certain that one is asked for with these variables."""
     _SERVERS.expect([sys.executable, "-m", "ipykernel_launcher"], kernel_environment_of(variables))
+
+
+async def prepare_kernel(group_file: str) -> SpareProcess | None:
+    """Fork what can become the next kernel if it is like the last one; return ``None`` if that is not possible."""
+    return await _SERVERS.prepare(group_file)
 
 
 def close_servers() -> None:

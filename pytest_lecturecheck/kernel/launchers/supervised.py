@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.kernel.launchers import fork_server
@@ -158,6 +159,16 @@ class SupervisedProcess:
         """Send the kernel SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
+    def hand_over(self, request: bytes, descriptors: Sequence[int]) -> bool:
+        """Make this spare process the kernel of a request; return False if it has ended or cannot be reached."""
+        if self.poll() is not None:
+            return False
+        try:
+            socket.send_fds(self._control, [request], list(descriptors))
+        except OSError:
+            return False
+        return True
+
     def wake_supervisor(self) -> None:
         """Let the supervisor go on if somebody, such as the lecture, has stopped it; the caller knows that it lives."""
         with suppress(OSError):
@@ -218,6 +229,20 @@ _Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 """The command of a server's interpreter, and its environment."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpareProcess:
+    """
+    A fork of a server that waits below its supervisor for the kernel that it is to become.
+
+    Attributes:
+        process: the process.
+        key: the server's interpreter and environment.
+    """
+
+    process: SupervisedProcess
+    key: _Key
+
+
 class _Server:
     """One server process and the socket that it takes requests from."""
 
@@ -262,6 +287,7 @@ class KernelServers:
         # A server that ended before it served any kernel would do so again.
         self._broken: set[_Key] = set()
         self._supervisors: set[int] = set()
+        self._last_forked: _Key | None = None
 
     async def start(  # noqa: PLR0913 - what a process needs; all but the command by keyword
         self,
@@ -273,6 +299,7 @@ class KernelServers:
         pass_fds: Sequence[int],
         group_file: str = "",
         may_fork: bool = True,
+        spare: SpareProcess | None = None,
     ) -> SupervisedProcess:
         """
         Start a kernel below a supervisor of its own.
@@ -285,6 +312,7 @@ class KernelServers:
             pass_fds: descriptors that it keeps as long as it lives.
             group_file: file that it writes to in order to join a memory group, or an empty string.
             may_fork: False to execute it in any case.
+            spare: a process that :meth:`prepare` made, in the same memory group; it is returned if it fits.
 
         Raises:
             ServerLostError: no server could be started or reached; nothing runs.
@@ -299,18 +327,54 @@ class KernelServers:
             "group_file": group_file,
             "env": dict(environment),
         }
-        data = json.dumps(request).encode()
         key = _key(tuple(argv) if is_forked else (), environment)
+        descriptors = [output, *pass_fds]
+        is_fitting = spare is not None and is_forked and spare.key == key
+        if is_fitting and spare is not None and self._hand_over(spare.process, request, descriptors):
+            return spare.process
+        process = await self._ask(key, request, descriptors)
+        process.is_forked = is_forked
+        if is_forked:
+            self._last_forked = key
+        return process
+
+    @staticmethod
+    def _hand_over(process: SupervisedProcess, request: Mapping[str, Any], descriptors: Sequence[int]) -> bool:
+        data = json.dumps(request).encode()
+        # A folder that is not there is reported by a process that has not started yet.
+        can = os.access(request["cwd"], os.X_OK) and len(data) <= MESSAGE_BYTES and len(descriptors) < MOST_DESCRIPTORS
+        return can and process.hand_over(data, descriptors)
+
+    async def prepare(self, group_file: str) -> SpareProcess | None:
+        """
+        Fork a process that can become a kernel like the last forked one; return ``None`` if that is not possible.
+
+        Args:
+            group_file: file that it writes to in order to join a memory group, or an empty string.
+        """
+        key = self._last_forked
+        if key is None or key not in self._servers:
+            return None
+        request = {"is_spare": True, "is_forked": True, "cwd": "/", "group_file": group_file, "env": {}}
+        try:
+            process = await self._ask(key, request, [])
+        except (OSError, ServerLostError):
+            return None
+        process.is_forked = True
+        return SpareProcess(process=process, key=key)
+
+    async def _ask(self, key: _Key, request: Mapping[str, Any], descriptors: Sequence[int]) -> SupervisedProcess:
+        data = json.dumps(request).encode()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                server = self._send(key, data, [theirs.fileno(), output, *pass_fds])
+                server = self._send(key, data, [theirs.fileno(), *descriptors])
             ours.setblocking(False)  # noqa: FBT003 - its only parameter
             answer = await self._receive(ours, server)
             server.has_served = server.has_served or bool(answer)
             if not server.has_served:
                 self._broken.add(key)
-            message = _read_answer(answer, argv[0])
+            message = _read_answer(answer, next(iter(request.get("argv", ())), ""))
             self._supervisors.add(message["supervisor"])
             process = SupervisedProcess(
                 ours,
@@ -318,7 +382,7 @@ class KernelServers:
                 supervisor_pid=message["supervisor"],
                 find_strays=lambda: self._strays(server),
             )
-            process.has_joined, process.is_forked = message["has_joined"], is_forked
+            process.has_joined = message["has_joined"]
         except BaseException:
             # The supervisor ends what it has started when it sees this.
             ours.close()

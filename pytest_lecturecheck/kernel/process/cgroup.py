@@ -129,10 +129,11 @@ def version_2_folder(pid: int, *, proc_root: Path, sys_root: Path) -> Path | Non
 def _set_limit(group: MemoryGroup) -> bool:
     limit = str(group.limit_bytes)
     if group.version == 1:
-        if not _write(group.folder / "memory.limit_in_bytes", limit):
+        # The second limit must never be below the first. It is missing if swap is not accounted; then the run may swap.
+        both, memory = group.folder / "memory.memsw.limit_in_bytes", group.folder / "memory.limit_in_bytes"
+        if not _write(memory, limit) and not (_write(both, limit) and _write(memory, limit)):
             return False
-        # Missing if swap is not accounted; then the run may swap.
-        _write(group.folder / "memory.memsw.limit_in_bytes", limit)
+        _write(both, limit)
         return True
     if not (group.folder / "memory.max").exists():
         # The controller is not enabled for children of this group, and we must not enable it for its owner.

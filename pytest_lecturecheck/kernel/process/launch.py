@@ -24,6 +24,7 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, kernel_environment_of
 from pytest_lecturecheck.kernel.launchers.port import KernelLocation, Launch, Launcher, LaunchRequest
+from pytest_lecturecheck.kernel.launchers.supervised import SpareProcess
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.provisioner import LectureProvisioner
 from pytest_lecturecheck.kernel.process.quiet import quiet_failures
@@ -173,6 +174,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     need: KernelNeed | None = None,
     on_queue: Callable[[str], None] = lambda _: None,
     make_group: Callable[[Launch], MemoryGroup | None] = lambda _: None,
+    spare: SpareProcess | None = None,
 ) -> Kernel:
     """
     Start a kernel process; it is not ready yet.
@@ -188,6 +190,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
         need: what the launcher needs to know about it.
         on_queue: called with the queue in which the kernel waits ("Slurm"), and with an empty string afterwards.
         make_group: returns the memory group that the kernel joins if it can do so by itself, or ``None``.
+        spare: a process that becomes the kernel if it fits and is in that group; ``None`` for none.
 
     Raises:
         KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher did not
@@ -200,6 +203,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     launch = launcher.prepare(_request(need or KernelNeed(), token, Path(manager.connection_file), cwd))
     provisioner = LectureProvisioner(launch=launch, kernel_id=token, kernel_spec=spec, parent=manager)
     provisioner.on_queue = on_queue
+    provisioner.spare = spare
     provisioner.pass_fds = () if _IS_WINDOWS else pass_fds
     manager.provisioner = provisioner
     # On-disk history costs time in every cell and would be shared by concurrent runs.

@@ -17,7 +17,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelProcess, Launch, ProcessEnd
-from pytest_lecturecheck.kernel.launchers.supervised import SupervisedProcess
+from pytest_lecturecheck.kernel.launchers.supervised import SpareProcess, SupervisedProcess
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.stderr import stderr_tail
@@ -46,6 +46,7 @@ class LectureProvisioner(LocalProvisioner):
         self.popen: KernelProcess | None = None
         self.pass_fds: tuple[int, ...] = ()
         self.group: MemoryGroup | None = None
+        self.spare: SpareProcess | None = None
         self.on_queue: Callable[[str], None] = lambda _: None
         self._stderr_mark = self._taken_chars = 0
         self.stderr = BoundedText(head_chars=8_192, tail_chars=32_768)
@@ -94,6 +95,7 @@ class LectureProvisioner(LocalProvisioner):
                 output=output,
                 pass_fds=self.pass_fds,
                 group_file=self.group.join_file if self.group is not None else "",
+                spare=self.spare if self._is_spare_in_group else None,
             )
             if supervised is not None:
                 return supervised
@@ -107,6 +109,10 @@ class LectureProvisioner(LocalProvisioner):
             pass_fds=self.pass_fds,
         )
         return child
+
+    @property
+    def _is_spare_in_group(self) -> bool:
+        return self.spare is not None and self.spare.process.has_joined is (self.group is not None)
 
     @property
     def strays(self) -> set[int]:

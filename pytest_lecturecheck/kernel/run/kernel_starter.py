@@ -24,6 +24,7 @@ from pytest_lecturecheck.kernel.run.kernel_probes import open_kernel_probes
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.oom_watch import OomWatch
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan
+from pytest_lecturecheck.kernel.run.spare_kernels import SpareKernel
 from pytest_lecturecheck.model.probe import RUN_LECTURE_VARIABLE
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, NO_LIMIT
 
@@ -109,7 +110,19 @@ class KernelStarter:
         Raises:
             KernelStartError: the kernelspec is not installed, its program is missing, or no kernel was launched.
         """
-        plan, ports, token = self._plan, self._ports, secrets.token_hex(8)
+        ports = self._ports
+        has_cap = self._plan.settings.memory_cap_bytes not in {None, NO_LIMIT}
+        spare = await ports.spares.take(has_cap=has_cap) if ports.spares is not None else None
+        try:
+            return await self._launch(spare)
+        except BaseException:
+            if spare is not None and ports.spares is not None:
+                ports.spares.drop(spare, keeps_token=False)
+            raise
+
+    async def _launch(self, spare: SpareKernel | None) -> KernelSession:
+        plan, ports = self._plan, self._ports
+        token = spare.token if spare is not None else secrets.token_hex(8)
         # An environment cannot hold a lone surrogate of a file's name.
         name = plan.shown_name.encode(errors="replace").decode()
         cap: Cap | None = None
@@ -130,7 +143,11 @@ class KernelStarter:
             on_queue=self._on_queue,
             need=KernelNeed(lecture=plan.lecture.name, memory_bytes=plan.memory_bytes, gpu=plan.settings.gpu),
             make_group=plan_cap,
+            spare=spare.process if spare is not None else None,
         )
+        if spare is not None and ports.spares is not None and kernel.provisioner.popen is not spare.process.process:
+            # For a kernel of another environment, or with another memory group.
+            ports.spares.drop(spare, keeps_token=True)
         cap = self._put_in_group(cap, kernel)
         self._register(kernel)
         client = LectureClient(self._document, kernel, keep_outputs=plan.on_executed is not None)

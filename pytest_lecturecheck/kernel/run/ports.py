@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
@@ -26,6 +26,10 @@ from pytest_lecturecheck.model.repetition import RepeatRequest
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.model.settings import RunSettings
 from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
+    from pytest_lecturecheck.kernel.run.spare_kernels import SpareKernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,19 @@ class RunProgress:
     sample_seconds: float = 0.0
 
 
+class Spares(Protocol):
+    """Prepares the process of the next kernel; see :mod:`~pytest_lecturecheck.kernel.run.spare_kernels`."""
+
+    def prepare(self, session: KernelSession) -> None:
+        """Prepare a process like the kernel of a session whose last cell has ended."""
+
+    async def take(self, *, has_cap: bool) -> SpareKernel | None:
+        """Return the process that was prepared, once, or ``None``."""
+
+    def drop(self, spare: SpareKernel, *, keeps_token: bool) -> None:
+        """End a process that was taken and is not used."""
+
+
 class Reaper(Protocol):
     """
     Ends the runs of a session that was killed.
@@ -91,6 +108,7 @@ class Ports:
         launcher: where kernels run.
         manifest: reads what lies beneath runs.
         on_stopped: called with the record of a run that was cancelled, on the loop's thread.
+        spares: prepares processes of kernels ahead; ``None`` for none.
     """
 
     probes: ProbeOpener
@@ -102,6 +120,7 @@ class Ports:
     launcher: Launcher = LOCAL
     manifest: ManifestSources = field(default_factory=ManifestSources)
     on_stopped: Callable[[Run], None] = lambda _run: None
+    spares: Spares | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +216,7 @@ class RunPlan:
         repeats: cells that are run again after the last one, or ``None``.
         memory_bytes: memory that a launcher with a scheduler requests, or ``None`` for its default.
         on_executed: receives the outputs of a lecture that ran to its end, on the loop's thread; ``None`` keeps none.
+        is_followed: whether a lecture of the same session comes next, so that its kernel can be prepared.
         label: display name of this run if the lecture's name is ambiguous ("kernel 2 of 3 of a.md").
     """
 
@@ -216,6 +236,7 @@ class RunPlan:
     repeats: RepeatRequest | None = None
     memory_bytes: int | None = None
     on_executed: Callable[[ExecutedLecture], None] | None = None
+    is_followed: bool = False
     label: str = ""
 
     @property

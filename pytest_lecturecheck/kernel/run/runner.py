@@ -240,6 +240,8 @@ class _LectureRun:
         """Close the measurement of a completed lecture and let the kernel end; one that is gone by now has died."""
         self._leave_cohort()
         session.probe.close()
+        if self._plan.is_followed and self._ports.spares is not None:
+            self._ports.spares.prepare(session)
         if session.has_ended:
             evidence = self._evidence.build(session, self._starter.folder)
             self._record.note_outcome(Outcome.DIED, evidence=evidence)

@@ -65,8 +65,8 @@ os._exit(0)
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    """What the probe lecture saw in a forked kernel, and in an executed one."""
+def seen(tmp_path_factory):
+    """What the probe lecture saw in an executed kernel, a forked one, and one that was prepared before."""
     folder = tmp_path_factory.mktemp("both")
     servers = KernelServers()
     settings = folder / "ipython_kernel_config.py"
@@ -74,7 +74,8 @@ def both(tmp_path_factory):
     options = [f"--config={settings}", "--transport=ipc", f"--ip={folder}/k", "-f", str(folder / "kernel.json")]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
-    async def see(*, may_fork):
+    async def see(*, may_fork, is_prepared=False):
+        spare = await servers.prepare("") if is_prepared else None
         process = await servers.start(
             [sys.executable, "-m", "ipykernel_launcher", *options],
             environment={**kept, "LECTURECHECK_RUN": "0123456789abcdef", "LECTURECHECK_LECTURE": "a.md"},
@@ -82,35 +83,42 @@ def both(tmp_path_factory):
             output=2,
             pass_fds=(),
             may_fork=may_fork,
+            spare=spare,
         )
+        assert not is_prepared or process is spare.process
         assert await asyncio.to_thread(process.wait, 60) == 0
         assert process.is_forked is may_fork
         await process.end_tree(30)
         return json.loads((folder / "facts.json").read_text(encoding="utf-8"))
 
-    # The first one, so that compiled files of modules are there for both.
+    # The first one, so that compiled files of modules are there for all.
     asyncio.run(see(may_fork=False))
-    yield asyncio.run(see(may_fork=True)), asyncio.run(see(may_fork=False))
+    yield {
+        "forked": asyncio.run(see(may_fork=True)),
+        "prepared": asyncio.run(see(may_fork=True, is_prepared=True)),
+        "executed": asyncio.run(see(may_fork=False)),
+    }
     servers.close()
 
 
-def test_a_lecture_sees_the_same_process(both):
-    forked, executed = (seen["facts"] for seen in both)
-    assert forked == executed
+@pytest.mark.parametrize("way", ["forked", "prepared"])
+def test_a_lecture_sees_the_same_process(seen, way):
+    assert seen[way]["facts"] == seen["executed"]["facts"]
 
 
-def test_the_same_modules_are_loaded(both):
-    forked, executed = (set(seen["modules"]) for seen in both)
+@pytest.mark.parametrize("way", ["forked", "prepared"])
+def test_the_same_modules_are_loaded(seen, way):
     # Part of every interpreter; how it was started decides whether they are named.
-    assert forked ^ executed <= {"gc", "runpy", "pkgutil"}
+    assert set(seen[way]["modules"]) ^ set(seen["executed"]["modules"]) <= {"gc", "runpy", "pkgutil"}
 
 
+@pytest.mark.parametrize("way", ["forked", "prepared"])
 @pytest.mark.parametrize("moment", ["ready", "with a block", "with a child"])
-def test_the_same_memory_is_measured(both, moment):
-    forked, executed = (seen["memory"][moment] for seen in both)
+def test_the_same_memory_is_measured(seen, way, moment):
+    forked, executed = seen[way]["memory"][moment], seen["executed"]["memory"][moment]
     for name, size in executed.items():
         assert abs(forked[name] - size) <= max(TOLERANCE_BYTES, TOLERANCE_FRACTION * size), name
 
 
-def test_nothing_of_the_session_is_loaded(both):
-    assert not [name for name in both[0]["modules"] if re.match(r"pytest|_pytest|pluggy|fork_server", name)]
+def test_nothing_of_the_session_is_loaded(seen):
+    assert not [name for name in seen["forked"]["modules"] if re.match(r"pytest|_pytest|pluggy|fork_server", name)]
