@@ -71,6 +71,8 @@ class LectureFile(pytest.File):
         except LectureCheckError as exc:
             # pytest shows the text of this error, and no traceback.
             raise self.CollectError(str(exc)) from exc
+        if not self.config.getoption("collectonly"):
+            session_of(self).expect_lectures()
         for plan in planned:
             item = LectureItem.from_parent(self, name=_item_name(plan))
             item.plan = plan

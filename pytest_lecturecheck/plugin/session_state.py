@@ -54,12 +54,15 @@ class LectureCheckSession:
             self._lectures = LectureService(self.context)
         return self._lectures
 
-    def start_lectures(self) -> LectureService:
-        """Return what runs lectures, now that the first one is about to run."""
+    def expect_lectures(self) -> None:
+        """Start the server of kernels, which takes longer than all that comes before the first one; once."""
         if not self._has_started:
-            # Also where collection has read a lecture and so loaded the libraries.
             self._has_started = True
             start_early(self.context)
+
+    def start_lectures(self) -> LectureService:
+        """Return what runs lectures, now that the first one is about to run."""
+        self.expect_lectures()
         return self.lectures
 
     def _read(self, path: Path, name: str) -> Lecture:

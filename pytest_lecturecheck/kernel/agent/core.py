@@ -310,8 +310,9 @@ class Agent:
             payload["threads"] = threads
         if self.pending_software:
             report, self.pending_software = self._load("software_report"), False
-            distributions_of = self._load("installed_packages")["distributions_of"]
-            payload["software"] = report["describe_software"](self.baseline_modules, self.variables, distributions_of)
+            payload["software"] = report["describe_software"](
+                self.baseline_modules, self.variables, self._distributions_of
+            )
             with contextlib.suppress(Exception):
                 payload["lost_tasks"] = report["lost_task_errors"]()
         lines = self._line_payload(reply_content)
@@ -326,6 +327,10 @@ class Agent:
         lines["shown_line"] = self.shown_line
         self.exit_asked, self.exit_line, self.shown_line = False, None, None
         return {name: value for name, value in lines.items() if value is not None}
+
+    def _distributions_of(self, modules: list[str]) -> dict[str, tuple[str, str]]:
+        # A lecture whose modules are all named like their distributions does without.
+        return self._load("installed_packages")["distributions_of"](modules) if modules else {}
 
     def _sparse_payload(self) -> dict[str, Any]:
         factorisations = self.sparse.take() if self.sparse is not None else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
@@ -36,7 +36,7 @@ def lost_task_errors() -> list[str]:
 def describe_software(
     baseline_modules: frozenset[str],
     variables: dict[str, str],
-    distributions_of: Callable[[Iterable[str]], dict[str, tuple[str, str]]],
+    distributions_of: Callable[[list[str]], dict[str, tuple[str, str]]],
 ) -> dict[str, Any]:
     """
     Return interpreter, packages imported since ``baseline_modules``, BLAS libraries and the given variables.

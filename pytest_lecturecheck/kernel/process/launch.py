@@ -197,9 +197,15 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
             start a kernel.
     """
     spec_name = spec_name or "python3"
-    spec = find_spec(spec_name)
+    specs = spec_manager()
+    spec = find_spec(spec_name, specs)
     folder = _make_folder(launcher)
-    manager = _make_manager(spec_name, folder, context, needs_tcp=launcher.needs_tcp)
+    manager = AsyncKernelManager(
+        kernel_name=spec_name, kernel_spec_manager=specs, context=context, transport_encryption="disabled"
+    )
+    # Otherwise the manager reads it once more.
+    manager._kernel_spec = spec  # noqa: SLF001 - there is no other way to hand it over
+    _set_connection(manager, folder, needs_tcp=launcher.needs_tcp)
     launch = launcher.prepare(_request(need or KernelNeed(), token, Path(manager.connection_file), cwd))
     provisioner = LectureProvisioner(launch=launch, kernel_id=token, kernel_spec=spec, parent=manager)
     provisioner.on_queue = on_queue
@@ -230,17 +236,13 @@ def _remove(folder: str, group: MemoryGroup | None) -> None:
         group.remove()
 
 
-def _make_manager(spec_name: str, folder: str, context: zmq.asyncio.Context, *, needs_tcp: bool) -> AsyncKernelManager:
-    manager = AsyncKernelManager(
-        kernel_name=spec_name, kernel_spec_manager=spec_manager(), context=context, transport_encryption="disabled"
-    )
+def _set_connection(manager: AsyncKernelManager, folder: str, *, needs_tcp: bool) -> None:
     manager.connection_file = str(Path(folder) / "kernel.json")
     socket_stem = str(Path(folder) / "k")
     may_use_ipc = manager.ipykernel and not _IS_WINDOWS and not needs_tcp
     if may_use_ipc and len(socket_stem) < _IPC_PATH_LIMIT:
         manager.transport = "ipc"
         manager.ip = socket_stem
-    return manager
 
 
 def _start_error(spec_name: str, spec: KernelSpec, exc: Exception) -> KernelStartError:

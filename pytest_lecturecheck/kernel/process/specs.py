@@ -33,6 +33,16 @@ class _Manager(KernelSpecManager):
         super().__init__(**values)
         self.kernel_spec_class = TolerantKernelSpec
 
+    def _get_kernel_spec_by_name(self, kernel_name: str, resource_dir: str) -> KernelSpec:
+        # jupyter_client looks for the provisioner of every kernelspec in the metadata of all installed packages. The
+        # provisioner is ours, so that this is done only for a kernelspec that asks for one.
+        if Path(resource_dir, "kernel.json").is_file():
+            spec: KernelSpec = self.kernel_spec_class.from_resource_dir(resource_dir)
+            if "kernel_provisioner" not in spec.metadata:
+                return spec
+        found: KernelSpec = super()._get_kernel_spec_by_name(kernel_name, resource_dir)
+        return found
+
 
 def spec_manager() -> KernelSpecManager:
     """
@@ -44,14 +54,18 @@ def spec_manager() -> KernelSpecManager:
     return _Manager(kernel_dirs=[*jupyter_path("kernels"), str(Path(ipython_folder) / "kernels")])
 
 
-def find_spec(spec_name: str) -> KernelSpec:
+def find_spec(spec_name: str, manager: KernelSpecManager | None = None) -> KernelSpec:
     """
     Find and read a kernelspec.
+
+    Args:
+        spec_name: its name.
+        manager: what :func:`spec_manager` returns, by default a new one.
 
     Raises:
         KernelStartError: it is not installed, or its ``kernel.json`` cannot be used.
     """
-    manager = spec_manager()
+    manager = manager or spec_manager()
     # jupyter_client's manager takes this name for the native kernel; papermill and JupyterLite write it.
     spec_name = NATIVE_KERNEL_NAME if spec_name == "python" else spec_name
     logger = logging.getLogger("traitlets")

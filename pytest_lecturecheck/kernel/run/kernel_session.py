@@ -66,7 +66,7 @@ _AGENT_MODULES: Final = (
     software_report,
     sparse_watch,
 )
-_LOADED_AT_ONCE: Final = ("import_watch", "line_sampling", "replies")
+_ALWAYS_LOADED: Final = ("import_watch", "kernel_exit", "line_sampling", "replies", "software_report")
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
 """Name of the compiled agent's file in the kernel's private folder."""
@@ -329,7 +329,7 @@ def _compiled_agent() -> bytes:
     install = "Agent(shell, folder, sources).install()"
     code = compile(_source(agent.__file__) + install, _AGENT_FILE, "exec", dont_inherit=True)
     sources: dict[str, Any] = dict(_other_sources())
-    for name in _LOADED_AT_ONCE:
+    for name in _ALWAYS_LOADED:
         sources[name] = compile(sources[name], agent.module_file(name), "exec", dont_inherit=True)
     return marshal.dumps((code, sources))
 
