@@ -240,8 +240,6 @@ class _LectureRun:
         """Close the measurement of a completed lecture and let the kernel end; one that is gone by now has died."""
         self._leave_cohort()
         session.probe.close()
-        if self._plan.is_followed and self._ports.spares is not None:
-            self._ports.spares.prepare(session)
         if session.has_ended:
             evidence = self._evidence.build(session, self._starter.folder)
             self._record.note_outcome(Outcome.DIED, evidence=evidence)
@@ -254,6 +252,9 @@ class _LectureRun:
         self._manifest.note_end(session)
         if self._plan.repeats is not None and await self._repeat(session, self._plan.repeats):
             return
+        # From here on nothing of this lecture is measured any more.
+        if self._plan.is_followed and self._ports.spares is not None:
+            self._ports.spares.prepare(session)
         farewell = await session.leave()
         self._record.software = farewell.software
         if self._last_cell is not None:
