@@ -271,11 +271,15 @@ def _same_memory(first: set[int], second: set[int]) -> bool:
 
 
 def _fact_rows(before: Sequence[SideLecture], after: Sequence[SideLecture]) -> Iterator[Difference]:
-    for fact in Fact:
+    for fact in (fact for fact in Fact if fact not in _BLAS_FACTS):
         texts = [_joined(side.facts.get(fact.value, "") for side in sides) for sides in (before, after)]
         yield Difference(name=fact.value, before=texts[0], after=texts[1])
 
 
+_BLAS_FACTS: Final = frozenset(
+    {Fact.NUMPY_BLAS, Fact.NUMPY_LAPACK, Fact.SCIPY_BLAS, Fact.SCIPY_LAPACK, Fact.LOADED_BLAS}
+)
+"""They have one row together, "BLAS"."""
 _STATED_ELSEWHERE: Final = frozenset({Fact.PYTHON.value, Fact.HUGE_PAGES.value})
 _MACHINE_TEXTS: Final = {
     "OS": lambda machine: machine.system,

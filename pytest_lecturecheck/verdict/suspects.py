@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from pytest_lecturecheck.model.manifest import Fact, Manifest
+from pytest_lecturecheck.model.manifest import ENVIRONMENT_FACTS, Fact, Manifest
 from pytest_lecturecheck.model.metric import Measurement, Metric
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.model.run import Run
@@ -92,6 +92,23 @@ def rank_suspects(before: Run, after: Run, cell: CellPair | None) -> tuple[Suspe
         if first != second
     ]
     return tuple(sorted(found, key=lambda suspect: suspect.rank))
+
+
+def recorded_on_neither(before: Run, after: Run) -> tuple[str, ...]:
+    """Return the names of the facts that neither run has recorded, so that nobody takes them for equal."""
+    if before.manifest is None and after.manifest is None:
+        return ("what lies beneath equal package versions",)
+    manifests = [run.manifest or Manifest() for run in (before, after)]
+    # A notebook has no program, and a program no environment of Python that could be asked.
+    other = ENVIRONMENT_FACTS if before.is_program else (Fact.PROGRAM,)
+    names = [
+        fact.value for fact in Fact if fact not in other and not any(manifest.fact(fact) for manifest in manifests)
+    ]
+    if not any(manifest.libraries for manifest in manifests):
+        names.append("native libraries")
+    if not any(manifest.distributions for manifest in manifests) and not before.is_program:
+        names.append("distributions")
+    return tuple(names)
 
 
 def _alike(first: int | None, second: int | None) -> bool:

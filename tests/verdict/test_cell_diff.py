@@ -10,7 +10,7 @@ from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.manifest import Fact, Manifest
 from pytest_lecturecheck.model.platform import Software
 from pytest_lecturecheck.verdict.cell_diff import Divergence, compare_cells
-from pytest_lecturecheck.verdict.suspects import Rank, rank_suspects
+from pytest_lecturecheck.verdict.suspects import Rank, rank_suspects, recorded_on_neither
 
 BLAS = {Fact.NUMPY_BLAS.value: "scipy-openblas 0.3.27"}
 REFERENCE = {Fact.NUMPY_BLAS.value: "blas 3.11.0"}
@@ -78,6 +78,13 @@ def test_what_one_side_has_not_recorded_is_a_suspect():
     assert found[Fact.NUMPY_BLAS.value].rank is Rank.NOT_RECORDED
     assert found[Fact.NUMPY_BLAS.value].before == ""
     assert (found["distributions"].before, found["distributions"].after) == ("", "1 recorded")
+
+
+def test_what_neither_side_has_recorded_is_named():
+    both = Manifest(facts={fact.value: "x" for fact in Fact if fact is not Fact.CONTAINER}, libraries={"m": "6"})
+
+    assert recorded_on_neither(run(50), run(50, manifest=both)) == ("container", "distributions")
+    assert recorded_on_neither(run(50), run(50)) == ("what lies beneath equal package versions",)
 
 
 def test_a_machine_that_one_side_has_not_recorded_is_a_row_for_each_fact():

@@ -16,7 +16,7 @@ from pytest_lecturecheck.units import format_size
 from pytest_lecturecheck.verdict.cell_diff import CellPair, Divergence, RunPair, compare_cells
 from pytest_lecturecheck.verdict.joint_failures import read_together
 from pytest_lecturecheck.verdict.session_diff import Pair
-from pytest_lecturecheck.verdict.suspects import Rank, Suspect, rank_suspects
+from pytest_lecturecheck.verdict.suspects import Rank, Suspect, rank_suspects, recorded_on_neither
 
 _INDENT: Final = "  "
 _MOST_CELLS: Final = 60
@@ -60,12 +60,14 @@ def render_cells(runs: RunPair, *, width: int, paint: Paint) -> list[str]:
     lines += ["", *wrap(text, width)]
     lines += [line for note in read_together([runs.before, runs.after]) for line in wrap(note, width)]
     suspects = rank_suspects(runs.before, runs.after, first)
+    absent = ", ".join(recorded_on_neither(runs.before, runs.after))
+    rest = wrap(f"recorded on neither side: {absent}", width) if absent else []
     if not suspects:
-        return [*lines, "nothing that was recorded differs underneath"]
+        return [*lines, "nothing that was recorded differs underneath", *rest]
     lines += ["", paint(Tone.TITLE, "What differs underneath, the likeliest suspect first")]
     for number, suspect in enumerate(suspects, 1):
         lines += _suspect_lines(number, suspect, width, paint)
-    return lines
+    return [*lines, *rest]
 
 
 def _divergence_text(cell: CellPair) -> str:
