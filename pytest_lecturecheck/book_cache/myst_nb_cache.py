@@ -76,10 +76,10 @@ class MystNbCache:
             data = read_plain_bytes(path)
             cells = json.loads(data)["cells"]
             errors = [number for number, cell in enumerate(cells, start=1) if _shows_error(cell)]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             msg = f"{path} cannot be read: {exc}; remove it, or the whole folder {self.folder}"
             raise BookCacheError(msg) from exc
-        return CachedEntry(digest=hashlib.sha256(data).hexdigest(), error_cells=tuple(errors))
+        return CachedEntry(digest=hashlib.sha256(data).hexdigest(), cell_count=len(cells), error_cells=tuple(errors))
 
     def put(self, key: str, body: str, *, source: Path, seconds: float, files: FileAccess) -> str:
         """Put an entry into the cache, and return its digest."""

@@ -66,11 +66,15 @@ class MystmdCache:
             return None
         try:
             data = read_plain_bytes(path)
-            errors = [number for number, outputs in enumerate(json.loads(data), start=1) if _shows_error(outputs)]
-        except (OSError, ValueError, TypeError, AttributeError) as exc:
+            cells = json.loads(data)
+            if not isinstance(cells, list):
+                msg = "expected a list with the outputs of each cell"
+                raise TypeError(msg)  # noqa: TRY301 - reported as what Python finds itself
+            errors = [number for number, outputs in enumerate(cells, start=1) if _shows_error(outputs)]
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as exc:
             msg = f"{path} cannot be read: {exc}; remove it"
             raise BookCacheError(msg) from exc
-        return CachedEntry(digest=hashlib.sha256(data).hexdigest(), error_cells=tuple(errors))
+        return CachedEntry(digest=hashlib.sha256(data).hexdigest(), cell_count=len(cells), error_cells=tuple(errors))
 
     def put(self, key: str, body: str, *, source: Path, seconds: float, files: FileAccess) -> str:  # noqa: ARG002 - as above
         """Put an entry into the cache, and return its digest."""

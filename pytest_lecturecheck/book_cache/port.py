@@ -23,10 +23,12 @@ class CachedEntry:
 
     Attributes:
         digest: digest of its content, which tells whether it is the one that a stamp describes.
+        cell_count: number of code cells of which the entry has the outputs.
         error_cells: numbers of the code cells, among those of the entry, that show an error.
     """
 
     digest: str
+    cell_count: int
     error_cells: tuple[int, ...] = ()
 
 

@@ -91,7 +91,14 @@ class BookCaching:
         entry = cache.find(key)
         if entry is None:
             return ""
-        if errors := unexpected_errors(entry.error_cells, _entry_cells(target)):
+        cells = _entry_cells(target)
+        if entry.cell_count != len(cells):
+            counts = f"{entry.cell_count} there and {len(cells)} here"
+            self._refusals[name] = (
+                f"its entry in {cache.engine}'s cache has another number of code cells ({counts}), so it was run again"
+            )
+            return ""
+        if errors := unexpected_errors(entry.error_cells, cells):
             self._refusals[name] = f"its entry in {cache.engine}'s cache shows an error in code cell {errors[0]}"
             return ""
         stamp = read_stamp(cache.folder, key)

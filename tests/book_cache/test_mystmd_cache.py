@@ -40,7 +40,7 @@ def test_an_entry_is_found_after_it_was_put(tmp_path):
     assert cache.find("0a") is None
     digest = cache.put("0a", '[[{"output_type":"error"}],[]]', source=tmp_path, seconds=1.0, files=files)
     assert files.written == [tmp_path / "execute" / "0a.json"]
-    assert cache.find("0a") == CachedEntry(digest=digest, error_cells=(1,))
+    assert cache.find("0a") == CachedEntry(digest=digest, cell_count=2, error_cells=(1,))
 
 
 def test_half_a_surrogate_pair_in_output_can_be_written(tmp_path):
@@ -51,9 +51,18 @@ def test_half_a_surrogate_pair_in_output_can_be_written(tmp_path):
     assert json.loads((tmp_path / "0a.json").read_text(encoding="utf-8")) == [[{"text": "\ud800"}], []]
 
 
-def test_a_broken_entry_is_named(tmp_path):
-    (tmp_path / "0a.json").write_text("[", encoding="utf-8")
-    with pytest.raises(BookCacheError, match=r"0a\.json cannot be read: Expecting value.*; remove it"):
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[", "Expecting value"),
+        ('{"a": []}', "expected a list with the outputs of each cell"),
+        ("[[1]]", "'int' object has no attribute 'get'"),
+        ("[" * 100_000, "maximum recursion depth exceeded"),
+    ],
+)
+def test_a_broken_entry_is_named(text, fault, tmp_path):
+    (tmp_path / "0a.json").write_text(text, encoding="utf-8")
+    with pytest.raises(BookCacheError, match=rf"0a\.json cannot be read: {fault}.*; remove it"):
         MystmdCache(tmp_path).find("0a")
 
 

@@ -227,6 +227,13 @@ def test_broken_yaml_names_file_and_line(tmp_path):
             "2: execute.execute_notebooks is 'maybe'; expected one of off, auto, force, cache, inline",
         ),
         ("execute:\n  exclude_patterns: a.md\n", "2: execute.exclude_patterns is 'a.md'; expected a list of patterns"),
+        ("execute: 3\n", "1: execute is 3; expected a table of settings"),
+        ("sphinx: [a]\n", "1: sphinx is ['a']; expected a table of settings"),
+        ("execute:\n  cache: 7\n", "2: execute.cache is 7; expected the path of a folder"),
+        (
+            "sphinx:\n  config:\n    nb_kernel_rgx_aliases: x\n",
+            "3: sphinx.config.nb_kernel_rgx_aliases is 'x'; expected a table of kernel names",
+        ),
         ("only_build_toc_files: 1\n", "1: only_build_toc_files is 1; expected true or false"),
     ],
 )

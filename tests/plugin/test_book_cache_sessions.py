@@ -95,7 +95,7 @@ def test_an_entry_of_another_environment_is_refused(pytester, book):
     pytester.runpytest_inprocess("--lecture-budget", "--lecture-cache=auto").assert_outcomes(skipped=1)
 
 
-def test_an_entry_of_a_build_is_taken_unless_it_shows_an_error(pytester, book):
+def test_an_entry_of_a_build_is_taken_unless_it_is_wrong(pytester, book):
     folder = book(MYSTMD_BOOK, "myst.yml", "spaces.md") / "_build" / "execute"
     folder.mkdir(parents=True)
     entry = folder / f"{executed_pages(MYSTMD_BOOK)['spaces.md']['key']}.json"
@@ -106,6 +106,16 @@ def test_an_entry_of_a_build_is_taken_unless_it_shows_an_error(pytester, book):
     result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-cache=auto")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*its entry in mystmd's cache shows an error in code cell 2*"])
+    entry.write_text("[[]]", encoding="utf-8")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-cache=auto")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "1 lecture put into the cache of mystmd*",
+            "*its entry in mystmd's cache has another number of code cells (1 there and 2 here), so it was run again*",
+        ]
+    )
+    assert len(json.loads(entry.read_text(encoding="utf-8"))) == 2
 
 
 def test_jupyter_cache_merges_what_was_run(pytester, book):

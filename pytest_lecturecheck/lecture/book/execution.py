@@ -28,11 +28,22 @@ class ConfigTable:
         self._lines = lines
 
     def section(self, key: str) -> Mapping[str, Any]:
-        """Return the mapping under a dotted key, or an empty one."""
-        value: Any = self.values
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value if isinstance(value, Mapping) else {}
+        """
+        Return the mapping under a dotted key, or an empty one if the file has none.
+
+        Raises:
+            SettingsError: something else is there.
+        """
+        value: Mapping[str, Any] = self.values
+        parts = key.split(".")
+        for number, part in enumerate(parts, start=1):
+            found = value.get(part)
+            if found is None:
+                return {}
+            if not isinstance(found, Mapping):
+                raise self.error(".".join(parts[:number]), f"is {found!r}; expected a table of settings")
+            value = found
+        return value
 
     def error(self, key: str, reason: str) -> SettingsError:
         """Return an error about a key, with file and line."""
@@ -116,16 +127,22 @@ class ExecutionValues:
 
         Args:
             key: the key under which this kind of configuration sets the mode, for a book that sets none.
+
+        Raises:
+            SettingsError: a value of the wrong kind.
         """
         written, mode = self._values.get("nb_execution_mode", (key, None))
-        folder = self._values.get("nb_execution_cache_path", ("", ""))[1]
-        aliases = self._values.get("nb_kernel_rgx_aliases", ("", {}))[1]
-        is_table = isinstance(aliases, Mapping)
+        place, folder = self._values.get("nb_execution_cache_path", ("", None))
+        if folder is not None and not isinstance(folder, str):
+            raise self._table.error(place, f"is {folder!r}; expected the path of a folder")
+        place, aliases = self._values.get("nb_kernel_rgx_aliases", ("", None))
+        if aliases is not None and not isinstance(aliases, Mapping):
+            raise self._table.error(place, f"is {aliases!r}; expected a table of kernel names")
         return BookCacheSettings(
             mode=mode if isinstance(mode, str) else "" if mode is None else "off",
             mode_origin=self._table.origin(written),
-            folder=folder if isinstance(folder, str) else "",
-            kernel_aliases={str(name): str(alias) for name, alias in aliases.items()} if is_table else {},
+            folder=folder or "",
+            kernel_aliases={str(name): str(alias) for name, alias in (aliases or {}).items()},
         )
 
     def _read_skip(self, value: object) -> str | None:
