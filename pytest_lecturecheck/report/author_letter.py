@@ -19,6 +19,7 @@ from pytest_lecturecheck.report.required_changes import find_requests
 from pytest_lecturecheck.report.terminal.replication import subjects_text
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict.joint_failures import JOINT_NOTE
 
 FILE_NAME: Final = "letter-to-authors.txt"
 _MOST_LINES: Final = 4
@@ -95,4 +96,4 @@ def _problems(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"  Measured: memory {bound.phrase} {size}, time {'up to' if is_whole else 'at least'} {time}."
         cause = entry.verdict.cause
         yield from (f"  {one_line(line)}" for line in (cause.evidence if cause is not None else ())[:_MOST_LINES])
-        yield from (f"  Note: {one_line(note)}" for note in entry.verdict.notes if note.startswith("over several runs"))
+        yield from (f"  Note: {one_line(note)}" for note in entry.verdict.notes if note.startswith(JOINT_NOTE))

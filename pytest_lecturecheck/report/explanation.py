@@ -15,6 +15,7 @@ from pytest_lecturecheck.report.memory_text import cell_lines
 from pytest_lecturecheck.safe_text import cut, one_line
 from pytest_lecturecheck.safe_text import plain as safe
 from pytest_lecturecheck.verdict import VerdictKind
+from pytest_lecturecheck.verdict.joint_failures import JOINT_NOTE
 
 SCHEMA: Final = 1
 _MOST_ITEMS: Final = 20
@@ -109,7 +110,8 @@ def _plain(entry: Entry, session: str) -> dict[str, Any]:
 
 
 def _evidence(entry: Entry) -> Iterator[str]:
-    """Yield what the cause rests on; for a limit, what was in the memory of the cell."""
+    """Yield what several failures say together, and what the cause rests on; for a limit, what was in memory."""
+    yield from (note for note in entry.verdict.notes if note.startswith(JOINT_NOTE))
     if (cause := entry.verdict.cause) is not None:
         yield from cause.evidence
     elif entry.is_over and entry.focus is not None:

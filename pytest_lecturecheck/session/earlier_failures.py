@@ -12,7 +12,7 @@ from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.session_history import FOLDER_NAME, read_session, session_files
 from pytest_lecturecheck.verdict import VerdictKind
-from pytest_lecturecheck.verdict.joint_failures import read_together
+from pytest_lecturecheck.verdict.joint_failures import JOINT_NOTE, read_together
 
 _MOST_SESSIONS: Final = 12
 """The newest ones; reading one takes about a millisecond for each lecture in it."""
@@ -29,7 +29,7 @@ def with_joint_notes(entry: Entry, rootdir: Path) -> Entry:
     if not entry.verdict.failed or entry.run.evidence is None or entry.run.members:
         return entry
     notes = read_together([*_earlier_runs(entry.run, rootdir), entry.run])
-    verdict = replace(entry.verdict, notes=(*entry.verdict.notes, *(f"over several runs: {note}" for note in notes)))
+    verdict = replace(entry.verdict, notes=(*entry.verdict.notes, *(f"{JOINT_NOTE}{note}" for note in notes)))
     return replace(entry, verdict=verdict) if notes else entry
 
 

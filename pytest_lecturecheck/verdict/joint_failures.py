@@ -20,6 +20,8 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.units import MIB, format_size
 
+JOINT_NOTE: Final = "over several runs: "
+"""Begins the notes of a verdict that several runs say together."""
 _SAME_PEAK_FRACTION: Final = 0.1
 _SAME_SIZE_FRACTION: Final = 0.05
 _GROWN_FACTOR: Final = 1.3

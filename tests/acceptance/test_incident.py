@@ -68,6 +68,7 @@ def test_the_incident_from_the_declared_check_to_the_replay(own_project, tmp_pat
     explained = json.loads(command(own_project.folder, "explain", "last~1", "--json").stdout)
     (failure,) = explained["failures"]
     assert (failure["cell"], failure["cause"]) == (3, "limit inside a library")
+    assert failure["evidence"][0].startswith("over several runs: 2 runs failed in code cell 3 at the same peak")
     assert "pytest --lecture-budget --lecture-replay-capture failing ./solve.ipynb" in [
         item["command"] for item in failure["next"]
     ]
