@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.kept_documents import call
 from support.real_sessions import session_environment
 
 pytestmark = pytest.mark.skipif(
@@ -40,15 +41,9 @@ DECLARED = ("--lecture-declared-memory", "300 MB", "--lecture-declared-time", "1
 WALL = "71,582,789 stored entries are above the 71,582,788 of SuperLU's 32-bit work space"
 
 
-def command(folder, *arguments, **variables):
-    argv = [sys.executable, "-m", "pytest_lecturecheck.commands.main", *arguments]
-    return subprocess.run(
-        argv, cwd=folder, capture_output=True, text=True, check=False, env=session_environment(**variables)
-    )
-
-
-def test_the_incident_from_the_declared_check_to_the_replay(own_project, tmp_path):
+def test_the_incident_from_the_declared_check_to_the_replay(own_project, tmp_path, monkeypatch, capsys):
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    monkeypatch.chdir(own_project.folder)
     own_project.notebook("solve.ipynb", *CELLS)
     check = ("--lecture-budget", "--lecture-rerun-failed")
 
@@ -65,8 +60,7 @@ def test_the_incident_from_the_declared_check_to_the_replay(own_project, tmp_pat
     assert note.startswith("over several runs: 3 runs failed in code cell 3 at the same peak of about")
     assert "while the limit grew from 286 MiB to 2.79 GiB: an internal limit" in note
 
-    explained = json.loads(command(own_project.folder, "explain", "last~1", "--json").stdout)
-    (failure,) = explained["failures"]
+    (failure,) = json.loads(call(capsys, "explain", "last~1", "--json")[1])["failures"]
     assert (failure["cell"], failure["cause"]) == (3, "limit inside a library")
     assert failure["evidence"][0].startswith("over several runs: 2 runs failed in code cell 3 at the same peak")
     assert "pytest --lecture-budget --lecture-replay-capture failing ./solve.ipynb" in [
@@ -79,7 +73,14 @@ def test_the_incident_from_the_declared_check_to_the_replay(own_project, tmp_pat
     # The capture is no part of the cell: what it raised is its own.
     assert 48 << 20 <= record["original"]["peak_bytes"] - record["original"]["start_bytes"] < 80 << 20
 
-    replayed = command(own_project.folder, "replay", str(folder), **state)
+    replayed = subprocess.run(
+        [sys.executable, "-m", "pytest_lecturecheck.commands.main", "replay", str(folder)],
+        cwd=own_project.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=session_environment(**state),
+    )
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     lines = replayed.stdout.splitlines()
     assert lines[0].startswith("replay of code cell 3 of solve.ipynb")
@@ -89,6 +90,7 @@ def test_the_incident_from_the_declared_check_to_the_replay(own_project, tmp_pat
         assert float(lines[5].split()[4]) >= 48
         assert WALL in " ".join(line.strip() for line in lines)
 
-    foreign = command(own_project.folder, "replay", str(folder), XDG_STATE_HOME=str(tmp_path / "other"))
-    assert foreign.returncode == 2
-    assert "is not known to be yours: this user has stamped no folder here" in foreign.stderr
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    status, _, err = call(capsys, "replay", str(folder))
+    assert status == 2
+    assert "is not known to be yours: this user has stamped no folder here" in err
