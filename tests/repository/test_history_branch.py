@@ -121,6 +121,14 @@ def test_a_server_that_does_not_answer_is_a_warning(script, server, monkeypatch,
     assert server.is_dir()
 
 
+@pytest.mark.usefixtures("server")
+def test_a_container_without_git_is_a_warning(script, monkeypatch, capsys):
+    monkeypatch.setattr(script, "GIT", "/none/git")
+    here("a")
+    assert [script.main([verb]) for verb in ("get", "put")] == [0, 0]
+    assert capsys.readouterr().out.count("::warning::") == 2
+
+
 @pytest.mark.parametrize(
     ("variables", "said"),
     [

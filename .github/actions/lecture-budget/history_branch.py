@@ -142,7 +142,7 @@ def get(branch: Branch, name: str, path: Path) -> None:
         return
     here = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(merge(branch.read(tip, name), here), encoding="utf-8")
+    path.write_text(merge(branch.read(tip, name), here), encoding="utf-8", newline="\n")
 
 
 def put(branch: Branch, name: str, path: Path) -> None:
@@ -175,6 +175,14 @@ def put(branch: Branch, name: str, path: Path) -> None:
             return
 
 
+def is_name(branch: str) -> bool:
+    """Return True if git takes a text for the name of a branch; without git every text is one."""
+    if shutil.which(GIT) is None:
+        return True
+    checked = [GIT, "check-ref-format", "--branch", branch]
+    return not branch.startswith("-") and subprocess.run(checked, capture_output=True, check=False).returncode == 0
+
+
 def why_kept_back(branch: str) -> str:
     """Return why nothing is pushed; empty if it is to be."""
     event = os.environ.get("GITHUB_EVENT_NAME", "")
@@ -188,8 +196,7 @@ def why_kept_back(branch: str) -> str:
 def main(arguments: list[str]) -> int:
     """Get or put the history; a branch that cannot be used is a warning, and never the failure of the job."""
     branch, path = given("HISTORY_BRANCH"), Path(given("HISTORY"))
-    checked = [GIT, "check-ref-format", "--branch", branch]
-    if branch.startswith("-") or subprocess.run(checked, capture_output=True, check=False).returncode != 0:
+    if not is_name(branch):
         sys.stdout.write(f"::error::history-branch is {plain(branch)!r}, which is no name of a branch\n")
         return 1
     is_put = arguments == ["put"]
