@@ -28,11 +28,14 @@ def jobs(tmp_path_factory):
     }
     runner = ActionRunner(ACTION, base, environment)
     runs = []
-    for name, event, inputs in (("a", "push", INPUTS), ("b", "pull_request", {**INPUTS, "changed": "HEAD"})):
+    for name, event, inputs, until in (
+        ("a", "push", INPUTS, ""),
+        ("b", "pull_request", {**INPUTS, "changed": "HEAD"}, "Put the history on its branch"),
+    ):
         workspace = base / name
         workspace.mkdir()
         make_repository(workspace, {"lectures/a.md": page("print(1)"), ".gitignore": ".lecturecheck/\nlecture-*\n"})
-        job = runner.run(workspace, {**inputs, "artifact": name}, GITHUB_EVENT_NAME=event, GITHUB_RUN_ID=name)
+        job = runner.run(workspace, {**inputs, "artifact": name}, until, GITHUB_EVENT_NAME=event, GITHUB_RUN_ID=name)
         runs.append(job)
     return runner, server, runs
 
@@ -76,5 +79,5 @@ def test_a_pull_request_reads_what_earlier_jobs_left(jobs):
     assert second.printed["Restore compile cache, memory of failures and history"].startswith("lecturecheck-1-")
     assert "adds nothing to the history" in second.printed["Put the history on its branch"]
     assert "unchanged since HEAD" in second.printed["Check the lectures"]
-    assert (runner.artifacts / "b" / "lecture-history.jsonl").is_file()
+    assert json.loads((runner.base / "b" / "lecture-history.jsonl").read_text())["lecture"] == "lectures/a.md"
     assert git(server, "rev-list", "--count", "lecture-history").strip() == "1"

@@ -51,8 +51,8 @@ class ActionRunner:
         (home / ".bash_profile").write_text(f'export PATH="{Path(sys.executable).parent}:$PATH"\n', encoding="utf-8")
         self.environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", **environment}
 
-    def run(self, workspace: Path, inputs: Mapping[str, str], **environment: str) -> Job:
-        """Run all steps whose condition holds, and return what they left."""
+    def run(self, workspace: Path, inputs: Mapping[str, str], until: str = "", **environment: str) -> Job:
+        """Run all steps whose condition holds, or those up to a named one, and return what they left."""
         job, outputs, failed = Job(), {}, False
         values = {name: str(item.get("default", "")) for name, item in self.definition["inputs"].items()} | dict(inputs)
         known = {f"inputs.{name}": text for name, text in values.items()}
@@ -80,6 +80,8 @@ class ActionRunner:
             if "id" in step:
                 found = {match["name"]: match["value"] for match in _BLOCK.finditer(text["OUTPUT"])}
                 outputs |= {f"steps.{step['id']}.outputs.{key}": value for key, value in found.items()}
+            if name == until:
+                break
         for key, item in self.definition["outputs"].items():
             job.outputs[key] = self._filled(item["value"], known | outputs)
         return job
