@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -79,3 +80,11 @@ class Finding:
         if self.line is not None:
             parts.append(f"line {self.line}")
         return ", ".join(parts)
+
+    @property
+    def place_beside(self) -> str:
+        """Return the location, or an empty string if the message states it already (``(lines 16 and 18)``)."""
+        is_stated = f"({self.place})" in self.message
+        if self.cell_number is None and self.line is not None:
+            is_stated = re.search(rf"\(lines? {self.line}\b", self.message) is not None
+        return "" if is_stated else self.place

@@ -202,9 +202,7 @@ def _how_to_allow(findings: Sequence[Finding]) -> str:
 
 def _finding_text(finding: Finding) -> str:
     # A message may name its line itself.
-    if not finding.place or f"({finding.place})" in finding.message:
-        return finding.message
-    return f"{finding.message} ({finding.place})"
+    return f"{finding.message} ({finding.place_beside})" if finding.place_beside else finding.message
 
 
 def _nothing_compared(run: Run, budget: LectureBudget | None, policy: Policy) -> tuple[VerdictKind, str]:

@@ -201,7 +201,7 @@ def _findings(entry: Entry, width: int) -> list[str]:
     found = [item for item in entry.run.findings if _may_explain(entry, item)]
     lines = []
     for item in found[:_FINDINGS]:
-        text = f"{item.place}: {item.message}" if item.place else item.message
+        text = f"{item.place_beside}: {item.message}" if item.place_beside else item.message
         lines += wrap(one_line(text), width, first=_INDENT, rest=_INDENT * 2)
     if len(found) > _FINDINGS:
         lines.append(f"{_INDENT}and {len(found) - _FINDINGS} more")

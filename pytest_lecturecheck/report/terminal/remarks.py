@@ -67,7 +67,7 @@ def _findings(entry: Entry) -> Iterator[_Remark]:
     """Yield the findings that the headline does not report already."""
     for item in entry.run.findings:
         if item.message not in entry.verdict.headline:
-            yield item.message, f": {item.place}" if item.place else ""
+            yield item.message, f": {item.place_beside}" if item.place_beside else ""
 
 
 def _joined(entries: Sequence[Entry], remarks_of: Callable[[Entry], Iterable[_Remark]]) -> list[Group]:
