@@ -63,8 +63,8 @@ class CellRepetitions:
         parts: what grows each time, the fastest first.
         types: where no name holds what grows: the classes with the most new objects in the last repetition.
         native_growth_bytes: how much more the C library's allocator has handed out each time, or ``None``.
-        compiled_bytes: where memory grows: what was freed when JAX dropped its compiled programs afterwards, or
-            ``None``.
+        cleared_level_bytes: where memory grows and JAX is loaded: resident memory after JAX has dropped its compiled
+            programs, and after each of two more repetitions, with the programs dropped again.
         reason: why it was not run as often as asked, or why nothing is known; otherwise an empty string.
     """
 
@@ -73,7 +73,7 @@ class CellRepetitions:
     parts: tuple[GrowingPart, ...] = ()
     types: tuple[GrownType, ...] = ()
     native_growth_bytes: int | None = None
-    compiled_bytes: int | None = None
+    cleared_level_bytes: tuple[int, ...] = ()
     reason: str = ""
 
     @property
@@ -88,9 +88,14 @@ class CellRepetitions:
 
     @property
     def is_compiled(self) -> bool:
-        """Return True if at least half of what has grown are compiled programs, which JAX drops at some time."""
-        grown = self.level_bytes[-1] - self.level_bytes[0] if self.grows else 0
-        return grown > 0 and 2 * (self.compiled_bytes or 0) >= grown
+        """Return True if what grows are compiled programs: without them, less than half of it stays each time."""
+        steps = [later - earlier for earlier, later in pairwise(self.cleared_level_bytes)]
+        return len(steps) > 1 and 2 * min(steps) < (self.growth_bytes or 0)
+
+    @property
+    def compiled_bytes(self) -> int:
+        """Return what was freed when JAX dropped its compiled programs."""
+        return max(0, self.level_bytes[-1] - self.cleared_level_bytes[0]) if self.cleared_level_bytes else 0
 
     @property
     def is_named(self) -> bool:

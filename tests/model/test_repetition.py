@@ -1,7 +1,5 @@
 """Which cells are run again, and when memory is said to grow each time."""
 
-from dataclasses import replace
-
 import pytest
 
 from pytest_lecturecheck.config.option_values import read_repeat_request
@@ -43,11 +41,18 @@ def test_too_few_repetitions_say_nothing():
 
 
 def test_what_jax_compiles_each_time_is_told_apart():
-    grown = CellRepetitions(count=5, level_bytes=tuple(MIB * size for size in (100, 110, 120, 130, 140)))
-    assert (grown.grows, grown.is_compiled) == (True, False)
-    assert replace(grown, compiled_bytes=20 * MIB).is_compiled
-    assert not replace(grown, compiled_bytes=19 * MIB).is_compiled
-    assert not CellRepetitions(count=5, level_bytes=(1, 1, 1, 1, 1), compiled_bytes=5).is_compiled
+    def grown(*cleared_mib):
+        levels = tuple(MIB * size for size in (100, 110, 120, 130, 140))
+        return CellRepetitions(
+            count=5, level_bytes=levels, cleared_level_bytes=tuple(MIB * size for size in cleared_mib)
+        )
+
+    assert (grown().grows, grown().is_compiled, grown().compiled_bytes) == (True, False, 0)
+    assert (grown(60, 60, 61).is_compiled, grown(60, 60, 61).compiled_bytes) == (True, 80 * MIB)
+    # A leak beside many programs: it goes on without them.
+    assert not grown(60, 70, 80).is_compiled
+    # The cell could not be run twice more.
+    assert not grown(60, 60).is_compiled
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from pytest_lecturecheck.units import format_size
 _GRACE_SECONDS: Final = 5.0
 _LEAST_PART_BYTES: Final = 16 << 10
 _MOST_PARTS: Final = 5
+_MORE_REPETITIONS: Final = 2
 _SHOWN_TYPES: Final = 3
 _ERROR_CHARS: Final = 120
 _NO_LEVEL: Final = "resident memory is only known on Linux"
@@ -82,10 +83,11 @@ class CellRepeater:
             ):
                 continue
             self._on_cell(cell)
-            found[position] = replace(results[position], repetitions=await self._repeat(session, cell))
+            has_jax = results[position].compilation is not None
+            found[position] = replace(results[position], repetitions=await self._repeat(session, cell, has_jax=has_jax))
         return found
 
-    async def _repeat(self, session: KernelSession, cell: Cell) -> CellRepetitions:
+    async def _repeat(self, session: KernelSession, cell: Cell, *, has_jax: bool) -> CellRepetitions:
         levels: list[MemoryLevels] = []
         reason = ""
         for number in range(1, self._request.count + 1):
@@ -100,12 +102,19 @@ class CellRepeater:
                 break
         result = summarise(levels, reason)
         if result.grows:
-            cleared = await take_level(session, trims=True, clears=True)
-            if cleared.level_bytes is not None:
-                result = replace(result, compiled_bytes=max(0, result.level_bytes[-1] - cleared.level_bytes))
+            if has_jax and not result.is_named:
+                result = replace(result, cleared_level_bytes=await self._levels_without_programs(session, cell))
             message = growth_message(cell.number, result)
             self._note(cell, message, fails_when_strict=not result.is_compiled)
         return result
+
+    async def _levels_without_programs(self, session: KernelSession, cell: Cell) -> tuple[int, ...]:
+        """Return levels after JAX has dropped its compiled programs: at once, and after each of two repetitions."""
+        found = [await take_level(session, trims=True, clears=True)]
+        while len(found) <= _MORE_REPETITIONS and not await self._run_once(session, cell):
+            found.append(await take_level(session, trims=True, clears=True))
+        known = tuple(level.level_bytes for level in found if level.level_bytes is not None)
+        return known if len(known) == len(found) else ()
 
     def _note(self, cell: Cell, message: str, *, fails_when_strict: bool = False) -> None:
         self._findings.append(
@@ -160,7 +169,7 @@ def growth_message(number: int, found: CellRepetitions) -> str:
     )
     growth = found.growth_bytes or 0
     if found.is_compiled:
-        freed = format_size(found.compiled_bytes or 0)
+        freed = format_size(found.compiled_bytes)
         return f"{head}: programs that JAX compiles each time and keeps; jax.clear_caches() freed {freed}"
     parts = [f"{_part_text(part)} {format_size(part.growth_bytes)}" for part in found.parts]
     if not found.is_named:
