@@ -44,6 +44,7 @@ def test_all_steps_of_a_job_pass_in_order(jobs):
     _runner, _server, (job, _second) = jobs
     assert set(job.statuses.values()) == {0}, job.printed
     assert list(job.statuses) == [
+        "Find the Python of the job",
         "Install lecturecheck",
         "Trust the checkout inside a container",
         "Find the keys of the caches",

@@ -289,4 +289,28 @@ def test_no_step_puts_an_input_into_a_script():
 def test_login_shells_fail_with_the_first_command_that_fails():
     runs = [step for _path, step in steps() if step.get("shell") == "bash -l {0}"]
     assert runs
-    assert all(step["run"].startswith("set -eo pipefail\n") and "exit" not in step["run"] for step in runs)
+    first = 'set -eo pipefail\n. "$GITHUB_ACTION_PATH/python_path.sh"\n'
+    assert all(step["run"].startswith(first) and "exit" not in step["run"] for step in runs)
+    assert all("PYTHON_FOLDER" in step["env"] for step in runs)
+
+
+def test_no_step_takes_a_folder_of_the_host_for_the_action():
+    assert not [
+        path for path in ROOT.glob(".github/actions/*/action.yml") if "{{ github.action_path" in path.read_text()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "conda", "expected"),
+    [
+        ("/usr/bin:/bin", "", "/venv/bin:/usr/bin:/bin"),
+        ("/usr/bin:/venv/bin", "", "/usr/bin:/venv/bin"),
+        ("/opt/conda/envs/q/bin:/bin", "/opt/conda/envs/q", "/opt/conda/envs/q/bin:/bin"),
+        ("/usr/bin:/bin", "/opt/conda", "/venv/bin:/usr/bin:/bin"),
+    ],
+)
+def test_a_login_shell_keeps_the_python_of_the_job(path, conda, expected):
+    script = f'. {FOLDER}/python_path.sh; echo "$PATH"'
+    environment = {"PATH": path, "PYTHON_FOLDER": "/venv/bin", **({"CONDA_PREFIX": conda} if conda else {})}
+    done = subprocess.run(["/bin/bash", "-ec", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected

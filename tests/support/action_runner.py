@@ -16,6 +16,7 @@ import yaml
 
 _EXPRESSION = re.compile(r"\$\{\{ *(.*?) *\}\}")
 _BLOCK = re.compile(r"^(?P<name>[\w-]+)<<(?P<mark>\S+)\n(?P<value>.*?)\n?(?P=mark)$", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^([\w-]+)=(.*)$", re.MULTILINE)
 _COMPARISON = re.compile(r"(?P<name>[\w.-]+) (?P<sign>[!=]=) '(?P<text>[^']*)'")
 _SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"], "bash -l {0}": ["bash", "-l"]}
 
@@ -47,16 +48,18 @@ class ActionRunner:
         self.caches, self.artifacts = base / "caches", base / "artifacts"
         home = base / "home"
         home.mkdir(parents=True)
-        # A login shell of Debian sets PATH anew before it reads this file; conda does the same as this file.
-        (home / ".bash_profile").write_text(f'export PATH="{Path(sys.executable).parent}:$PATH"\n', encoding="utf-8")
-        self.environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", **environment}
+        # As a login shell of Debian does for root.
+        (home / ".bash_profile").write_text('export PATH="/usr/local/bin:/usr/bin:/bin"\n', encoding="utf-8")
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        own = {"HOME": str(home), "PATH": path, "GIT_CONFIG_NOSYSTEM": "1", "GITHUB_ACTION_PATH": str(action)}
+        self.environment = {**os.environ, **own, **environment}
 
     def run(self, workspace: Path, inputs: Mapping[str, str], until: str = "", **environment: str) -> Job:
         """Run all steps whose condition holds, or those up to a named one, and return what they left."""
         job, outputs, failed = Job(), {}, False
         values = {name: str(item.get("default", "")) for name, item in self.definition["inputs"].items()} | dict(inputs)
         known = {f"inputs.{name}": text for name, text in values.items()}
-        known |= {"github.action_path": str(self.action), "github.token": "secret-token"}
+        known |= {"github.token": "secret-token"}
         known = {name: self._filled(text, known) for name, text in known.items()}
         for number, step in enumerate(self.definition["runs"]["steps"]):
             names = known | outputs
@@ -79,6 +82,7 @@ class ActionRunner:
             job.summary += path.read_text() if (path := folder / "STEP_SUMMARY").exists() else ""
             if "id" in step:
                 found = {match["name"]: match["value"] for match in _BLOCK.finditer(text["OUTPUT"])}
+                found |= dict(_ROW.findall(_BLOCK.sub("", text["OUTPUT"])))
                 outputs |= {f"steps.{step['id']}.outputs.{key}": value for key, value in found.items()}
             if name == until:
                 break
