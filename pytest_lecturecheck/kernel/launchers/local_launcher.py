@@ -31,9 +31,9 @@ from pytest_lecturecheck.kernel.launchers.supervised import (
     KernelServers,
     ServerLostError,
     SpareProcess,
-    SupervisedProcess,
     is_forkable,
 )
+from pytest_lecturecheck.kernel.launchers.supervised_process import SupervisedProcess
 from pytest_lecturecheck.model.kernel_start import KernelStart
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 

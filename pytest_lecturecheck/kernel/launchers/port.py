@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_lecturecheck.kernel.launchers.supervised import SupervisedProcess
+from pytest_lecturecheck.kernel.launchers.supervised_process import SupervisedProcess
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.model.settings import GpuNeed
 

@@ -23,7 +23,7 @@ from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelProcess, ProcessEnd
-from pytest_lecturecheck.kernel.launchers.supervised import SupervisedProcess
+from pytest_lecturecheck.kernel.launchers.supervised_process import SupervisedProcess
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE

@@ -17,7 +17,8 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.launchers.local_launcher import LocalLaunch
 from pytest_lecturecheck.kernel.launchers.port import KernelProcess, Launch, ProcessEnd
-from pytest_lecturecheck.kernel.launchers.supervised import SpareProcess, SupervisedProcess
+from pytest_lecturecheck.kernel.launchers.supervised import SpareProcess
+from pytest_lecturecheck.kernel.launchers.supervised_process import SupervisedProcess
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.stderr import stderr_tail
