@@ -9,7 +9,7 @@ from enum import StrEnum
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.factorisation import Factorisation
-from pytest_lecturecheck.model.memory_profile import MemoryLevels, PeakProfile
+from pytest_lecturecheck.model.memory_profile import DeviceProfile, MemoryLevels, PeakProfile
 from pytest_lecturecheck.model.metric import Measurement, Metric, Reading
 from pytest_lecturecheck.model.profile import ProfileSummary
 from pytest_lecturecheck.model.repetition import CellRepetitions
@@ -74,6 +74,7 @@ class CellRun:
         reported_values: values that the cell reported, the last report of each name.
         memory_levels: what stayed in memory after it, or ``None`` where that was not asked for.
         memory_profile: what held its memory at the peak, or ``None`` where it was not recorded.
+        device_profile: what held the devices' memory at its highest level, or ``None`` where it was not recorded.
         marks: where Python was while it ran, or ``None`` for a cell that was short or could not be asked.
         repetitions: what memory did while it was run again, or ``None`` where that was not asked for.
         factorisations: sparse factorisations that the cell made: the largest, and the last that failed.
@@ -102,6 +103,7 @@ class CellRun:
     memory_profile: PeakProfile | None = None
     marks: CellMarks | None = None
     repetitions: CellRepetitions | None = None
+    device_profile: DeviceProfile | None = None
 
     @property
     def first_line(self) -> int | None:

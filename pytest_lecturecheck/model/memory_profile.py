@@ -133,3 +133,21 @@ class PeakProfile:
     footprint_bytes: int | None = None
     is_cut: bool = False
     full_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProfile:
+    """
+    The arrays of JAX that were live at the highest level of a cell, by the line that made them.
+
+    Attributes:
+        peak_bytes: size of all of them. Temporary memory of a program that runs is not part of it.
+        lines: the lines that made most of them, the largest first.
+        devices: names of the devices that hold them ("cuda:0").
+        record: the file of the profile for pprof, from pytest's rootdir, or an empty string.
+    """
+
+    peak_bytes: int
+    lines: tuple[PeakLine, ...] = ()
+    devices: tuple[str, ...] = ()
+    record: str = ""

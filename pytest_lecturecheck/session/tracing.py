@@ -14,19 +14,24 @@ from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.verdict import Verdict
 
-_HOST_MEMORY: Final = frozenset({Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED})
+_MEMORY: Final = frozenset(
+    {
+        *(Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS, Metric.PEAK_SWAP, Metric.PEAK_COMPRESSED),
+        *(Metric.GPU_USED, Metric.GPU_LIVE, Metric.GPU_POOL),
+    }
+)
 
 
 def cells_over(entry: Entry, kind: ProfileKind = ProfileKind.TRACE) -> frozenset[int]:
     """
     Return the cells that the verdict names for time or memory over a limit; for times the longest cell.
 
-    A record of memory says nothing about time or a GPU.
+    A record of memory says nothing about time.
     """
     if entry.run.outcome is not Outcome.COMPLETED or not entry.run.is_comparable:
         return frozenset()
     compared = [
-        item for item in entry.verdict.comparisons if kind is not ProfileKind.MEMORY or item.metric in _HOST_MEMORY
+        item for item in entry.verdict.comparisons if kind is not ProfileKind.MEMORY or item.metric in _MEMORY
     ]
     return frozenset(item.cell.number for item in compared if item.kind.exceeds_limit and item.cell is not None)
 
@@ -45,6 +50,7 @@ def add_traces(entry: Entry, traced: Run, seconds: float) -> Entry:
             cell,
             profile=other.profile or cell.profile,
             memory_profile=other.memory_profile or cell.memory_profile,
+            device_profile=other.device_profile or cell.device_profile,
             memory_levels=other.memory_levels or cell.memory_levels,
         )
         for cell, other in zip(entry.run.cells, traced.cells, strict=True)

@@ -50,6 +50,16 @@ class CellFiles:
         in_file = cell.file_line(line)
         return f"code cell {cell.number}, line {f'{line} of the cell' if in_file is None else in_file}"
 
+    def line_at(self, path: str, line: int) -> tuple[str, str, int | None]:
+        """Return place and source of a line of a cell's file, and its line in the running cell if it is there."""
+        cell = self.find(path)
+        shown = self.place(path, line, is_running=False)
+        if cell is None:
+            return shown, "", None
+        rows = cell.source.split("\n")
+        source = rows[line - 1] if 0 < line <= len(rows) else ""
+        return shown, source, line if cell is self._running else None
+
     def find(self, path: str) -> Cell | None:
         """Return the cell with this file, or ``None``."""
         found = _CELL_FILE.fullmatch(path)

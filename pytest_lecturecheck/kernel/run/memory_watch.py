@@ -24,6 +24,7 @@ from pytest_lecturecheck.kernel.messages.memory_reply import clean_levels, merge
 from pytest_lecturecheck.kernel.process.installed import resolve_program
 from pytest_lecturecheck.kernel.run.agent_source import agent_source
 from pytest_lecturecheck.kernel.run.cell_folders import make_cell_folder
+from pytest_lecturecheck.kernel.run.device_memory_watch import DeviceMemoryWatch
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import MemoryPlan
 from pytest_lecturecheck.kernel.run.silent_calls import SHELL, STATE, call_silently
@@ -71,6 +72,7 @@ class MemoryWatch:
     ) -> None:
         """Report requested cells that will not run."""
         self._plan, self._cells, self._environment, self._findings = plan, cells, environment, findings
+        self._device_memory = DeviceMemoryWatch(plan, cells, findings)
         self._has_first = False
         self._highest_bytes = plan.limit_bytes if plan is not None else None
         self._capture: Path | None = None
@@ -95,6 +97,7 @@ class MemoryWatch:
             await take_level(session)
         if cell.number in plan.cells:
             await self._begin_record(plan, session, cell)
+            await self._device_memory.begin(session, cell)
 
     async def _begin_record(self, plan: MemoryPlan, session: KernelSession, cell: Cell) -> None:
         if not _can_ask(session):
@@ -124,6 +127,7 @@ class MemoryWatch:
         plan, capture = self._plan, self._capture
         if plan is None:
             return result
+        result = await self._device_memory.end(session, cell, result)
         if capture is not None:
             result = replace(result, memory_profile=await self._read(plan, session, cell, result, capture))
         if plan.levels:
@@ -153,7 +157,7 @@ class MemoryWatch:
             state = answer["state"]
         flame_graph = capture.with_name(FLAME_GRAPH)
         payload, why = await self._run_reader(session, capture, flame_graph)
-        profile = merge_processes(payload, self._places(cell))
+        profile = merge_processes(payload, CellFiles(cell, self._cells).line_at)
         for path in capture.parent.glob(f"{_CAPTURE}*"):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -199,20 +203,6 @@ class MemoryWatch:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-
-    def _places(self, running: Cell) -> Any:
-        files = CellFiles(running, self._cells)
-
-        def place(path: str, line: int) -> tuple[str, str, int | None]:
-            cell = files.find(path)
-            shown = files.place(path, line, is_running=False)
-            if cell is None:
-                return shown, "", None
-            rows = cell.source.split("\n")
-            source = rows[line - 1] if 0 < line <= len(rows) else ""
-            return shown, source, line if cell is running else None
-
-        return place
 
     def _not_recorded(self, cell: Cell, why: str) -> None:
         self._note(cell, f"the memory of code cell {cell.number} was not recorded: {why}")
