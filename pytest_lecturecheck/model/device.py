@@ -247,3 +247,25 @@ class CompileTimes:
     cache_misses: int = 0
     unfinished_seconds: float = 0.0
     plan: MemoryPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBuffers:
+    """
+    Arrays of JAX of one shape that were alive after an out-of-memory error.
+
+    Attributes:
+        shape: lengths of the axes ("1024x1024"); empty for a single number.
+        dtype: type of the elements.
+        device: name of the device ("cuda:0").
+        count: number of arrays.
+        size_bytes: size of all of them.
+        names: the lecture's names for some of them ("paths", "params[...]", "x in step"). Never a value.
+    """
+
+    shape: str
+    dtype: str
+    count: int
+    size_bytes: int
+    device: str = ""
+    names: tuple[str, ...] = ()

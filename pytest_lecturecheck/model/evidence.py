@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_lecturecheck.model.cell_run import CellError
-from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, DeviceUse
+from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, DeviceUse, LiveBuffers
 from pytest_lecturecheck.model.factorisation import Factorisation
 from pytest_lecturecheck.model.run_conditions import RunConditions
 
@@ -255,6 +255,7 @@ class Evidence:
         allocators: the last report of the allocators inside the kernel.
         host: the machine.
         conditions: limits and surroundings of the kernel.
+        live_buffers: arrays of JAX that were alive after an out-of-memory error, the largest first.
         factorisations: sparse factorisations that the cell had made.
         is_program: whether a plain program was run, which has no kernel and one step.
         shadowing_files: files beside the lecture that are named like a module the kernel needs to start.
@@ -275,4 +276,5 @@ class Evidence:
     conditions: RunConditions = field(default_factory=RunConditions)
     shadowing_files: tuple[str, ...] = ()
     factorisations: tuple[Factorisation, ...] = ()
+    live_buffers: tuple[LiveBuffers, ...] = ()
     is_program: bool = False

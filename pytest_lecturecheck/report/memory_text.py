@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.memory_profile import LevelPart, PartKind, PeakLine, PeakProfile
+from pytest_lecturecheck.model.device import LiveBuffers
+from pytest_lecturecheck.model.memory_profile import (
+    DeviceProfile,
+    LevelPart,
+    PartKind,
+    PeakLine,
+    PeakProfile,
+)
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
@@ -71,20 +78,24 @@ def cell_lines(entry: Entry, cell: CellRun) -> Iterator[str]:
         for line in profile.lines[:SHOWN_LINES]:
             yield f"{peak_line_text(line, profile)}{_detour(line)}"
         yield profile_summary(entry, cell, profile)
+    if (device := cell.device_profile) is not None:
+        for line in device.lines[:SHOWN_LINES]:
+            yield f"{peak_line_text(line, device)}{_detour(line)}"
+        yield device_summary(cell, device)
     yield from level_lines(cell)
 
 
 # -- the peak ---------------------------------------------------------------------------------------------------------
 
 
-def peak_line_text(line: PeakLine, profile: PeakProfile) -> str:
+def peak_line_text(line: PeakLine, profile: PeakProfile | DeviceProfile) -> str:
     """Render a line at the peak (``64.0 MiB, 26 %: code cell 2, line 211: paths = simulate(n)``)."""
     source = f": {line.source}" if line.source else ""
     share = f"{share_of(line, profile) * 100:.0f} %"
     return one_line(f"{format_size(line.size_bytes)}, {share}: {line.place}{source}")
 
 
-def share_of(line: PeakLine, profile: PeakProfile) -> float:
+def share_of(line: PeakLine, profile: PeakProfile | DeviceProfile) -> float:
     """Return the share of a line in the peak (0..1)."""
     return min(1.0, line.size_bytes / profile.peak_bytes) if profile.peak_bytes > 0 else 0.0
 
@@ -116,6 +127,28 @@ def profile_summary(entry: Entry, cell: CellRun, profile: PeakProfile) -> str:
     if profile.flame_graph:
         parts.append(f"flame graph: {profile.flame_graph}")
     return one_line("; ".join(part for part in parts if part), _MESSAGE_CHARS)
+
+
+def device_summary(cell: CellRun, profile: DeviceProfile) -> str:
+    """Return the whole of which the lines are parts, what is not in it, and where the record is."""
+    where = f" on {', '.join(profile.devices)}" if profile.devices else ""
+    whole = (
+        f"of {format_size(profile.peak_bytes)} of JAX arrays that were live{where} at the highest level seen in code "
+        f"cell {cell.number}, those of earlier cells included, by jax.profiler.device_memory_profile"
+    )
+    parts = [whole, "temporary memory of a program that runs is not part of it"]
+    if profile.record:
+        parts.append(f"record for pprof: {profile.record}")
+    return one_line("; ".join(parts), _MESSAGE_CHARS)
+
+
+def buffers_text(item: LiveBuffers) -> str:
+    """Render arrays of one shape (``2 GiB: 4 arrays 1024x1024 of float32 on cuda:0 (a, params[...])``)."""
+    arrays = f"{item.count:,} array{'' if item.count == 1 else 's'}"
+    named = f" ({', '.join(item.names)})" if item.names else ""
+    device = f" on {item.device}" if item.device else ""
+    shape = item.shape or "single numbers"
+    return one_line(f"{format_size(item.size_bytes)}: {arrays} {shape} of {item.dtype}{device}{named}")
 
 
 def _cost(entry: Entry, cell: CellRun, profile: PeakProfile) -> str:

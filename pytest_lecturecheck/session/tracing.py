@@ -30,9 +30,7 @@ def cells_over(entry: Entry, kind: ProfileKind = ProfileKind.TRACE) -> frozenset
     """
     if entry.run.outcome is not Outcome.COMPLETED or not entry.run.is_comparable:
         return frozenset()
-    compared = [
-        item for item in entry.verdict.comparisons if kind is not ProfileKind.MEMORY or item.metric in _MEMORY
-    ]
+    compared = [item for item in entry.verdict.comparisons if kind is not ProfileKind.MEMORY or item.metric in _MEMORY]
     return frozenset(item.cell.number for item in compared if item.kind.exceeds_limit and item.cell is not None)
 
 

@@ -6,7 +6,10 @@ from dataclasses import replace
 from support.made_records import made_run
 
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
+from pytest_lecturecheck.model.device import LiveBuffers
+from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.memory_profile import (
+    DeviceProfile,
     GrownType,
     LevelPart,
     MemoryLevels,
@@ -122,6 +125,30 @@ def test_the_page_escapes_lines_and_links_the_flame_graph():
     assert 'href="./.lecturecheck/memory/a-1/cell-2/flamegraph.html"' in page
     hostile = replace(PROFILE, flame_graph="javascript:alert(1)")
     assert 'href="./javascript%3Aalert%281%29"' in render_html([entry_of(cell(memory_profile=hostile))])
+
+
+def test_arrays_on_devices_are_shown_by_line_with_their_record():
+    device = DeviceProfile(peak_bytes=480 * MIB, lines=PROFILE.lines, devices=("cuda:0",), record="a/b.pb.gz")
+    entry = entry_of(cell(device_profile=device))
+    text = render_failure(entry, width=200)
+    assert "Memory of the devices at the peak of code cell 2\n     320 MiB  67 %  code cell 2, line 15\n" in text
+    assert (
+        "of 480 MiB of JAX arrays that were live on cuda:0 at the highest level seen in code cell 2, those of earlier "
+        "cells included, by jax.profiler.device_memory_profile; temporary memory of a program that runs is not part of "
+        "it; record for pprof: a/b.pb.gz"
+    ) in " ".join(text.split())
+    assert 'href="./a/b.pb.gz"' in render_html([entry])
+
+
+def test_arrays_alive_without_memory_are_listed_by_shape():
+    alive = LiveBuffers(
+        shape="8x9", dtype="float32", device="cuda:0", count=3, size_bytes=6 * MIB, names=("params[...]", "<b>")
+    )
+    entry = entry_of(cell())
+    entry = replace(entry, run=replace(entry.run, evidence=Evidence(live_buffers=(alive,))))
+    shown = "6 MiB: 3 arrays 8x9 of float32 on cuda:0 (params[...], <b>)"
+    assert f"JAX arrays that were alive\n  {shown}\n" in render_failure(entry, width=200)
+    assert shown.replace("<b>", "&lt;b&gt;") in render_html([entry])
 
 
 def test_a_cell_after_which_little_stayed_has_no_line():

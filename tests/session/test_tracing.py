@@ -92,6 +92,11 @@ def test_a_record_of_memory_is_for_memory_alone():
     assert cells_over(entry_of(TIME), ProfileKind.MEMORY) == frozenset()
 
 
+def test_gpu_memory_over_a_limit_is_recorded():
+    live = replace(MEMORY, metric=Metric.GPU_LIVE)
+    assert cells_over(entry_of(live), ProfileKind.MEMORY) == {3}
+
+
 def test_records_and_levels_are_added():
     record, levels = PeakProfile(peak_bytes=1), MemoryLevels(level_bytes=2)
     second = run_of(cells=(cell(1, memory_levels=levels), cell(2), cell(3, memory_profile=record)), is_profiled=True)

@@ -46,6 +46,9 @@ MEMORY_VARIABLES = (
 )
 """Environment variables that change how much memory the same code needs."""
 
+LIVE_BUFFERS = "live_buffers"
+"""Name of the module that lists JAX's arrays after an out-of-memory error."""
+
 LINE_SAMPLING = "line_sampling"
 """Name of the module that answers in which line the running cell is."""
 
@@ -315,8 +318,8 @@ class Agent:
             )
             with contextlib.suppress(Exception):
                 payload["lost_tasks"] = report["lost_task_errors"]()
-        lines = self._line_payload(reply_content)
-        return {**payload, **lines, **self._stack_payload(), **self._sparse_payload(), **self._device_payload()}
+        own = {**self._line_payload(reply_content), **self._live_buffers(reply_content)}
+        return {**payload, **own, **self._stack_payload(), **self._sparse_payload(), **self._device_payload()}
 
     def _line_payload(self, reply_content: Any) -> dict[str, Any]:
         lines: dict[str, Any] = {}
@@ -331,6 +334,12 @@ class Agent:
     def _distributions_of(self, modules: list[str]) -> dict[str, tuple[str, str]]:
         # A lecture whose modules are all named like their distributions does without.
         return self._load("installed_packages")["distributions_of"](modules) if modules else {}
+
+    def _live_buffers(self, reply_content: Any) -> dict[str, Any]:
+        if reply_content.get("status") == "error" and "jax" in sys.modules and LIVE_BUFFERS in self.sources:
+            with contextlib.suppress(Exception):
+                return {"live_buffers": self._load(LIVE_BUFFERS)["of_failure"](self.shell, reply_content)}
+        return {}
 
     def _sparse_payload(self) -> dict[str, Any]:
         factorisations = self.sparse.take() if self.sparse is not None else []

@@ -17,8 +17,8 @@ import time
 from typing import Any
 
 LOOK_SECONDS = 0.02
-SHARE = 0.05
-"""Share of the time that looks may take."""
+SHARE = 0.25
+"""Share of the time that looks may take: the run is compared with nothing."""
 STEP = 1.02
 """A level must be that much above the one that was kept, so that a slow rise is not recorded at each look."""
 

@@ -13,6 +13,7 @@ from pytest_lecturecheck.kernel.messages.agent_device_reply import (
     clean_text,
 )
 from pytest_lecturecheck.kernel.messages.agent_factorisations import clean_factorisations
+from pytest_lecturecheck.kernel.messages.agent_live_buffers import clean_live_buffers
 from pytest_lecturecheck.kernel.messages.stack import clean_offer
 
 _COUNTS: Final = ("breakpoints", "error_line", "shown_line")
@@ -36,7 +37,7 @@ def clean_payload(payload: object) -> dict[str, Any]:
         ``packages``, ``variables`` and ``blas``; ``lost_tasks``: errors of tasks that nobody awaited;
         ``stack_offer``: a :class:`~pytest_lecturecheck.kernel.messages.stack.StackOffer`; ``allocators``: usage of each
         allocator; ``compilation``: compile times, or why there are none; ``allocator_errors``: texts by library;
-        ``factorisations``: sparse factorisations.
+        ``factorisations``: sparse factorisations; ``live_buffers``: arrays alive after an out-of-memory error.
     """
     if not isinstance(payload, dict):
         return {}
@@ -54,6 +55,7 @@ def clean_payload(payload: object) -> dict[str, Any]:
         "lost_tasks": _texts(payload.get("lost_tasks")),
         "stack_offer": clean_offer(payload.get("stack_offer")),
         "factorisations": clean_factorisations(payload.get("factorisations")),
+        "live_buffers": clean_live_buffers(payload.get("live_buffers")),
         "allocators": clean_allocators(payload.get("allocators")),
         "compilation": clean_compilation(payload.get("compile")),
         "allocator_errors": clean_errors(payload.get("allocator_errors")),

@@ -73,4 +73,3 @@ def _called(frames: tuple[tuple[str, str, int], ...], own: int) -> str | None:
 def _is_of_package(file: str) -> bool:
     # The kernel may have another interpreter than this process.
     return is_of_package(file) or (_LIBRARY.match(file) is not None and not is_cell_file(file))
-

@@ -222,6 +222,7 @@ class CellRunner:
             error=error,
             line=line_of_error(cell, error),
             factorisations=factorisations,
+            live_buffers=reply.payload.get("live_buffers", ()),
         )
         return CellEnd(result=result, outcome=Outcome.FAILED, evidence=evidence)
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.memory_profile import PeakProfile
+from pytest_lecturecheck.model.memory_profile import DeviceProfile, PeakProfile
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.mark_text import (
     heaviest_lines,
@@ -20,7 +20,7 @@ from pytest_lecturecheck.report.mark_text import (
     rise_text,
     time_share,
 )
-from pytest_lecturecheck.report.memory_text import detour_text, level_lines, profile_summary, share_of
+from pytest_lecturecheck.report.memory_text import detour_text, device_summary, level_lines, profile_summary, share_of
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
@@ -63,6 +63,9 @@ class CellMemory:
         peak: the lines at its peak, the largest first.
         summary: of what they are parts, and what the record cost; empty without a record.
         flame_graph: link to the flame graph, for a report in pytest's rootdir; empty where there is none.
+        devices: the lines that made the arrays on its devices.
+        devices_summary: of what they are parts; empty without a record.
+        devices_record: link to the record for pprof.
         levels: what stayed after it.
         marks: the lines that took its time and its memory, for a long cell.
         marks_notes: how it was sampled, and where it was last if it was stopped.
@@ -72,6 +75,9 @@ class CellMemory:
     peak: tuple[PeakRow, ...]
     summary: str
     flame_graph: str
+    devices: tuple[PeakRow, ...]
+    devices_summary: str
+    devices_record: str
     levels: tuple[str, ...]
     marks: tuple[MarkRow, ...]
     marks_notes: tuple[str, ...]
@@ -82,13 +88,18 @@ def cell_memories(entry: Entry) -> Iterator[CellMemory]:
     for cell in entry.run.cells:
         profile, stayed = cell.memory_profile, tuple(level_lines(cell))
         marks = cell.marks if cell.marks is not None and cell.marks.lines else None
-        if profile is None and not stayed and marks is None:
+        device = cell.device_profile
+        has_memory = profile is not None or device is not None or bool(stayed)
+        if not has_memory and marks is None:
             continue
         yield CellMemory(
-            title=_title(cell, has_memory=profile is not None or bool(stayed)),
+            title=_title(cell, has_memory=has_memory),
             peak=tuple(_peak_rows(profile)) if profile is not None else (),
             summary=profile_summary(entry, cell, profile) if profile is not None else "",
             flame_graph=f"./{quote(profile.flame_graph)}" if profile is not None and profile.flame_graph else "",
+            devices=tuple(_peak_rows(device)) if device is not None else (),
+            devices_summary=device_summary(cell, device) if device is not None else "",
+            devices_record=f"./{quote(device.record)}" if device is not None and device.record else "",
             levels=stayed,
             marks=tuple(_mark_rows(marks, cell)) if marks is not None else (),
             marks_notes=tuple(_mark_notes(marks, cell)) if marks is not None else (),
@@ -121,7 +132,7 @@ def _mark_notes(marks: CellMarks, cell: CellRun) -> Iterator[str]:
         yield ending
 
 
-def _peak_rows(profile: PeakProfile) -> Iterator[PeakRow]:
+def _peak_rows(profile: PeakProfile | DeviceProfile) -> Iterator[PeakRow]:
     for line in profile.lines:
         share = share_of(line, profile)
         yield PeakRow(

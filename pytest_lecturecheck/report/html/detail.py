@@ -23,6 +23,7 @@ from pytest_lecturecheck.report.measurement_text import (
     limit_unit,
     method_text,
 )
+from pytest_lecturecheck.report.memory_text import buffers_text
 from pytest_lecturecheck.report.plan_text import shown_plan, taken_text
 from pytest_lecturecheck.report.terminal.exceeded import comparison_title, over_text, recorded_range, remedies
 from pytest_lecturecheck.safe_text import cut, one_line, plain
@@ -189,6 +190,9 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
         ):
             if any(line.strip() for line in lines):
                 yield DetailBlock(title=title, text=_block_text("\n".join(lines)))
+        if evidence.live_buffers:
+            text = "\n".join(buffers_text(item) for item in evidence.live_buffers)
+            yield DetailBlock(title="JAX arrays that were alive", text=_block_text(text))
     shown = cell if cell is not None and evidence is not None else None
     if shown is not None and shown.output_extract.strip():
         whose = "the program" if entry.run.is_program else f"code cell {shown.number}"

@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.cell_run import CellRun
-from pytest_lecturecheck.model.memory_profile import PeakProfile
+from pytest_lecturecheck.model.memory_profile import DeviceProfile, PeakProfile
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.report.mark_text import (
     SHOWN_MARK_LINES,
@@ -21,7 +21,9 @@ from pytest_lecturecheck.report.mark_text import (
 )
 from pytest_lecturecheck.report.memory_text import (
     SHOWN_LINES,
+    buffers_text,
     detour_text,
+    device_summary,
     level_lines,
     profile_summary,
     share_of,
@@ -44,6 +46,12 @@ def memory_sections(entry: Entry, width: int, *, indent: str) -> Iterator[tuple[
         rows = _peak_rows(profile, width, indent)
         summary = profile_summary(entry, cell, profile)
         yield f"Memory at the peak of code cell {cell.number}", [*rows, *_wrapped([summary], width, indent)]
+    if (device := cell.device_profile) is not None:
+        rows = [*_peak_rows(device, width, indent), *_wrapped([device_summary(cell, device)], width, indent)]
+        yield f"Memory of the devices at the peak of code cell {cell.number}", rows
+    if (evidence := entry.run.evidence) is not None and evidence.live_buffers:
+        lines = [buffers_text(item) for item in evidence.live_buffers[:SHOWN_LINES]]
+        yield "JAX arrays that were alive", _wrapped(lines, width, indent)
     if cell.marks is not None and cell.marks.lines:
         yield f"Where code cell {cell.number} was", list(_mark_rows(cell.marks, cell, width, indent))
     if lines := list(level_lines(cell)):
@@ -52,7 +60,7 @@ def memory_sections(entry: Entry, width: int, *, indent: str) -> Iterator[tuple[
         yield "What the compiler planned", _wrapped([plan_line(cell, plan)], width, indent)
 
 
-def _peak_rows(profile: PeakProfile, width: int, indent: str) -> list[str]:
+def _peak_rows(profile: PeakProfile | DeviceProfile, width: int, indent: str) -> list[str]:
     rows = []
     beside = len(indent) + _SIZE_COLUMNS + 1 + _SHARE_COLUMNS + 2
     for line in profile.lines[:SHOWN_LINES]:
