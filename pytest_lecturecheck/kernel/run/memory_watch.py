@@ -95,9 +95,10 @@ class MemoryWatch:
         if plan.levels and not self._has_first and _can_ask(session):
             self._has_first = True
             await take_level(session)
+        # Before the record of memray, which begins with the next request.
+        await self._device_memory.begin(session, cell)
         if cell.number in plan.cells:
             await self._begin_record(plan, session, cell)
-            await self._device_memory.begin(session, cell)
 
     async def _begin_record(self, plan: MemoryPlan, session: KernelSession, cell: Cell) -> None:
         if not _can_ask(session):
