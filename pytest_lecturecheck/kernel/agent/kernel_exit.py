@@ -7,9 +7,11 @@ Like :mod:`~pytest_lecturecheck.kernel.agent.core`, it imports only what a bare 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
 import sys
+import threading
 
 
 def leave(old_collections: list[int]) -> None:
@@ -22,6 +24,12 @@ def leave(old_collections: list[int]) -> None:
     # Since Python 3.14 a collection of the young generation moves what it likes.
     if sys.version_info < (3, 14):
         _shorten_collection(old_collections)
+    # Pools of processes end their workers in these, which Python calls before the exit handlers. Threads need none.
+    for end_pool in reversed(getattr(threading, "_threading_atexits", [])):
+        if getattr(getattr(end_pool, "func", end_pool), "__module__", "") == "concurrent.futures.thread":
+            continue
+        with contextlib.suppress(Exception):
+            end_pool()
     atexit._run_exitfuncs()  # noqa: SLF001 - only the exit handlers, not the rest of finalisation
     os._exit(0)
 

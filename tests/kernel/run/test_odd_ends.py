@@ -1,6 +1,9 @@
+import sys
+
 import pytest
 
 from pytest_lecturecheck.model.cell_run import CellStatus
+from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.run import Outcome
 
 
@@ -18,6 +21,24 @@ def test_a_bad_end_after_the_last_cell_is_a_finding(bench, handler, message):
     run = bench.run(f"import atexit, os\natexit.register({handler})")
     assert run.outcome is Outcome.COMPLETED
     assert [(item.message, item.fails_when_strict) for item in run.findings] == [(message, True)]
+
+
+POOL = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+pool = ProcessPoolExecutor(1, mp_context=get_context("fork"))
+assert list(pool.map(abs, [-1])) == [1]
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the pool forks")
+def test_a_pool_that_is_still_open_ends_with_the_kernel(bench):
+    """As in a script: its workers are not left running, and the end does not wait for them."""
+    sleeper = "import concurrent.futures, time\nconcurrent.futures.ThreadPoolExecutor(1).submit(time.sleep, 60)"
+    run = bench.run_sources(POOL, sleeper)
+    assert run.outcome is Outcome.COMPLETED
+    # Whether a thread was alive at the peak depends on which cell had it.
+    assert [item.message for item in run.findings if item.kind is not FindingKind.THREAD] == []
 
 
 def test_a_cell_that_was_not_run_is_a_failure(bench):
