@@ -5,13 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.made_marks import long_cell
 
 from pytest_lecturecheck.kernel.run.ports import RunProgress
+from pytest_lecturecheck.model.cell_marks import CodePlace, LineSample
+from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.lecture import Cell, Lecture, LectureFormat
 from pytest_lecturecheck.model.probe import Snapshot
 from pytest_lecturecheck.model.settings import NO_LIMIT, RunSettings
+from pytest_lecturecheck.probe.machine import detect_machine
 from pytest_lecturecheck.session.journal_writer import (
     JournalWriter,
+    lost_run,
     render_interrupted,
     render_state,
     report_interrupted,
@@ -191,3 +196,27 @@ def test_the_state_has_all_readings_and_no_escape_sequence():
     readings = "footprint 1 GiB at the last entry, peak 1 GiB, cap 2 GiB"
     assert text.endswith(f".md was waiting for its kernel to be ready, {readings}")
     assert render_state(replace(state, has_begun=True)).endswith(f".md was between cells or ending, {readings}")
+
+
+def test_a_lost_lecture_keeps_the_marks_of_its_cell():
+    cell = long_cell()
+    state = Interrupted(
+        started=1.0, ended=2.0, lecture="a.md", has_begun=True, kernel_pid=4, cell_number=3, line=101, marks=cell.marks
+    )
+    text = render_state(state)
+    assert "running code cell 3 (line 101), it was last in paths.py:12 in draw for the last 14 min 55 s" in text
+    assert "memory rose most in code cell 3, line 114: +4.77 GiB" in text
+    run = lost_run(state, platform="here", machine=detect_machine())
+    assert [(item.number, item.status, item.marks) for item in run.cells] == [(3, CellStatus.DIED, cell.marks)]
+
+
+def test_samples_are_written_once_and_places_where_they_change(tmp_path):
+    journal = JournalWriter(tmp_path)
+    journal.begin(LECTURE, None)
+    place = CodePlace(place="code cell 2, line 20", source="f()")
+    for seconds in (60.0, 60.0, 65.0):
+        sample = LineSample(seconds=seconds, place=place, footprint_bytes=7)
+        journal.note(replace(progress(2), sample=sample, sample_seconds=5.0))
+    marks = [line for line in written(tmp_path) if line["event"] == "mark"]
+    assert [(line["at"], "place" in line) for line in marks] == [(60.0, True), (65.0, False)]
+    journal.close()
