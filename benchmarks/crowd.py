@@ -101,6 +101,9 @@ def disturbed(folder: Path, workers: int, draw: random.Random) -> list[str]:
     killer.start()
     second.wait()
     first.wait()
+    if not (folder / "first" / "report.json").exists():
+        print((folder / "first" / "out.txt").read_text(errors="replace")[-4000:])
+        return [f"the first session ended with {first.returncode} and wrote no report"]
     report = json.loads((folder / "first" / "report.json").read_text())
     seen = {item["run"]["lecture"] for item in report["runs"]}
     expected = {path.name for path in (folder / "first").glob("*.ipynb")}

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_lecturecheck.model.run import Outcome, Run
+from pytest_lecturecheck.plugin.nodes import ITEM_NAME
 from pytest_lecturecheck.report.entry import Entry
 from pytest_lecturecheck.session.entry_saver import describe_unfinished
 from pytest_lecturecheck.session.journal_writer import (
@@ -20,6 +22,9 @@ from pytest_lecturecheck.verdict import Policy
 if TYPE_CHECKING:
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.session.runtime_context import RuntimeContext
+
+_CRASHED = "???"
+"""Phase of the report that pytest-xdist makes of an item whose worker went down."""
 
 
 class CrashReports:
@@ -59,4 +64,26 @@ class CrashReports:
         self._notices.add(describe_worker(found))
         if found.lecture:
             run = lost_run(found, platform=context.results.platform, machine=context.machine)
-            context.results.take([Entry(run=run, verdict=context.results.judge(run, Policy()))])
+            self._take(run)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add an entry for a lecture whose worker went down before it wrote what it was going to run."""
+        lecture, _, item = report.nodeid.rpartition("::")
+        context = self._context
+        if report.when != _CRASHED or item != ITEM_NAME:
+            return
+        if any(entry.run.lecture == lecture for entry in context.results.entries):
+            return
+        self._take(
+            Run(
+                lecture=lecture,
+                platform=context.results.platform,
+                machine=context.machine,
+                outcome=Outcome.NOT_STARTED,
+                reason="its worker went down before the lecture began",
+            )
+        )
+
+    def _take(self, run: Run) -> None:
+        results = self._context.results
+        results.take([Entry(run=run, verdict=results.judge(run, Policy()))])

@@ -74,3 +74,21 @@ def test_a_worker_that_went_down_is_in_the_summary(pytester):
     )
     assert entry["run"]["evidence"]["cell_number"] == 1
     assert result.ret == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
+def test_a_lecture_whose_worker_went_down_before_it_began_has_an_entry(pytester):
+    pytester.makeini("[pytest]")
+    (pytester.path / "quick.md").write_text(QUICK)
+    pytester.makeconftest(
+        "import os, pytest, signal\n"
+        "@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_runtest_protocol(item):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    pytester.runpytest_subprocess(
+        "--lecture-budget", "-n1", "--max-worker-restart=0", "--lecture-report=report.json", "quick.md"
+    )
+    (entry,) = json.loads((pytester.path / "report.json").read_text())["runs"]
+    assert (entry["run"]["lecture"], entry["run"]["outcome"]) == ("quick.md", "not started")
+    assert entry["run"]["reason"] == "its worker went down before the lecture began"
