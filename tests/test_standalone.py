@@ -56,5 +56,5 @@ def test_a_request_is_compared_with_what_is_declared():
 
     found = diagnose(1, output=output, peak_bytes=GIB, declared_bytes=24 * 10**9)
 
-    assert found.headline.startswith("MemoryError: one request of 8.79 TiB")
+    assert found.headline.startswith("R's error: one request of 8.79 TiB")
     assert "more than the declared 24 GB" in found.headline
