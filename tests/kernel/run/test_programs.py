@@ -109,6 +109,6 @@ def test_a_refused_request_of_r_has_its_size():
     )
 
     assert diagnose(evidence).headline == (
-        "MemoryError: one request of 149 GiB (160 GB) was refused; that is more than the declared 24 GB (22.4 GiB); "
+        "R's error: one request of 149 GiB (160 GB) was refused; that is more than the declared 24 GB (22.4 GiB); "
         "the process itself had only 90 MiB"
     )
