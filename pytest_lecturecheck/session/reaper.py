@@ -39,7 +39,7 @@ class Reaper:
 
         Args:
             token: the run's token.
-            pid: process id of its kernel.
+            pid: process id of its kernel, or 0 before it has one.
             folders: folders to remove with it.
             group: folder of its memory group, or ``None``.
             supervisor_pid: parent of the kernel, which ends with the session unless a lecture has stopped it.

@@ -91,7 +91,7 @@ def _pids_of(token: str, run: dict[str, object]) -> set[int]:
             pids |= {int(word) for word in file.read().split()}
     pids |= _supervised(run.get("supervisor"))
     kernel = run.get("pid")
-    if not os.path.exists("/proc/self") and isinstance(kernel, int) and _is_alive(kernel):  # noqa: PTH110
+    if not os.path.exists("/proc/self") and isinstance(kernel, int) and kernel > 0 and _is_alive(kernel):  # noqa: PTH110
         # Without /proc only the kernel itself is known; its parent is gone, so the number is still its own.
         pids.add(kernel)
     return pids

@@ -175,6 +175,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     on_queue: Callable[[str], None] = lambda _: None,
     make_group: Callable[[Launch], MemoryGroup | None] = lambda _: None,
     spare: SpareProcess | None = None,
+    on_files: Callable[[str, MemoryGroup | None], None] = lambda _folder, _group: None,
 ) -> Kernel:
     """
     Start a kernel process; it is not ready yet.
@@ -191,6 +192,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
         on_queue: called with the queue in which the kernel waits ("Slurm"), and with an empty string afterwards.
         make_group: returns the memory group that the kernel joins if it can do so by itself, or ``None``.
         spare: a process that becomes the kernel if it fits and is in that group; ``None`` for none.
+        on_files: called with the private folder and the memory group before the process is started.
 
     Raises:
         KernelStartError: the kernelspec is not installed or broken, its program is missing, or the launcher did not
@@ -216,6 +218,7 @@ async def start_kernel(  # noqa: PLR0913 - keyword-only, most with a default
     arguments = ["--HistoryManager.hist_file=:memory:"] if manager.ipykernel else []
     try:
         provisioner.group = make_group(launch)
+        on_files(folder, provisioner.group)
         with quiet_failures():
             # Without the decorator of jupyter_client, which sleeps for 10 ms after each start.
             start: Any = AsyncKernelManager.start_kernel

@@ -132,38 +132,42 @@ class KernelStarter:
             cap = self._plan_cap(token, launch)
             return cap.group if cap is not None else None
 
-        kernel = await start_kernel(
-            plan.settings.kernel_name or plan.lecture.kernel_name,
-            context=self._context,
-            cwd=self.folder,
-            token=token,
-            extra_env={**plan.environment, RUN_LECTURE_VARIABLE: name},
-            pass_fds=plan.pass_fds,
-            launcher=ports.launcher,
-            on_queue=self._on_queue,
-            need=KernelNeed(lecture=plan.lecture.name, memory_bytes=plan.memory_bytes, gpu=plan.settings.gpu),
-            make_group=plan_cap,
-            spare=spare.process if spare is not None else None,
-        )
+        try:
+            kernel = await start_kernel(
+                plan.settings.kernel_name or plan.lecture.kernel_name,
+                context=self._context,
+                cwd=self.folder,
+                token=token,
+                extra_env={**plan.environment, RUN_LECTURE_VARIABLE: name},
+                pass_fds=plan.pass_fds,
+                launcher=ports.launcher,
+                on_queue=self._on_queue,
+                need=KernelNeed(lecture=plan.lecture.name, memory_bytes=plan.memory_bytes, gpu=plan.settings.gpu),
+                make_group=plan_cap,
+                spare=spare.process if spare is not None else None,
+                # The first kernel waits for its server; a session that is killed meanwhile leaves nothing either.
+                on_files=lambda folder, group: self._register(token, 0, folder, group),
+            )
+        except BaseException:
+            if ports.reaper is not None:
+                ports.reaper.remove(token)
+            raise
         if spare is not None and ports.spares is not None and kernel.provisioner.popen is not spare.process.process:
             # For a kernel of another environment, or with another memory group.
             ports.spares.drop(spare, keeps_token=True)
         cap = self._put_in_group(cap, kernel)
-        self._register(kernel)
+        self._register(token, kernel.pid, kernel.folder, kernel.group)
         client = LectureClient(self._document, kernel, keep_outputs=plan.on_executed is not None)
         probes = open_kernel_probes(ports.probes, kernel)
         self.session = KernelSession(kernel, client, probes, cap, OomWatch(ports.oom, kernel))
         self.session.watch_cap(ports.host.available_bytes)
         return self.session
 
-    def _register(self, kernel: Kernel) -> None:
+    def _register(self, token: str, pid: int, folder: str, group: MemoryGroup | None) -> None:
         if self._ports.reaper is None:
             return
-        folders = [kernel.folder] + ([str(self.folder)] if self._plan.settings.run_in_temp else [])
-        group = str(kernel.group.folder) if kernel.group is not None else None
-        self._ports.reaper.add(
-            kernel.token, pid=kernel.pid, folders=folders, group=group, supervisor_pid=kernel.supervisor_pid
-        )
+        folders = [folder] + ([str(self.folder)] if self._plan.settings.run_in_temp else [])
+        self._ports.reaper.add(token, pid=pid, folders=folders, group=str(group.folder) if group is not None else None)
 
     def _plan_cap(self, token: str, launch: Launch) -> Cap | None:
         """Determine the memory limit of the run, and make its memory group if that is permitted."""

@@ -71,15 +71,16 @@ class SpareKernels:
     async def _prepare(self, cap: Cap | None) -> SpareKernel | None:
         token = secrets.token_hex(8)
         group = make_group(token, cap.limit_bytes) if cap is not None and cap.group is not None else None
+        if self._reaper is not None:
+            self._reaper.add(token, pid=0, folders=[], group=str(group.folder) if group is not None else None)
         process = await prepare_kernel(group.join_file if group is not None else "")
         if process is None:
             if group is not None:
                 group.remove()
+            if self._reaper is not None:
+                self._reaper.remove(token)
             return None
         spare = SpareKernel(token=token, process=process, group=group, has_cap=cap is not None)
-        if self._reaper is not None:
-            folder = str(group.folder) if group is not None else None
-            self._reaper.add(token, pid=process.process.pid, folders=[], group=folder)
         if process.process.has_joined is (group is not None):
             return spare
         await self._end(spare)

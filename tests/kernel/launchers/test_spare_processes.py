@@ -8,7 +8,9 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -133,3 +135,13 @@ def test_a_lecture_without_a_limit_does_not_take_a_process_with_one(bench):
     bench.run("x = 1", is_followed=True, memory_cap_bytes=2**30)
     assert bench.run(GROUP, memory_cap_bytes=None).outcome is Outcome.COMPLETED
     assert not bench.has_spare
+
+
+def test_a_run_is_announced_before_its_kernel_is_started(bench, monkeypatch):
+    """A session that is killed while the first kernel waits for its server leaves neither folder nor group."""
+
+    reaper, added = Mock(), []
+    reaper.add = lambda _token, **run: added.append((run["pid"] > 0, all(map(os.path.isdir, run["folders"]))))
+    monkeypatch.setattr(bench, "_real_ports", replace(bench._real_ports, reaper=reaper))
+    bench.run("x = 1")
+    assert added == [(False, True), (True, True)]
