@@ -9,14 +9,17 @@ graph.
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import json
 import linecache
 import os
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 from typing import Any
 
 MOST_LINES = 30
@@ -24,11 +27,12 @@ MOST_PROCESSES = 100
 TEXT_CHARS = 300
 _CELL_FILE = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
 _OWN = "<lecturecheck "
-_FLAME_SECONDS = 240
+_FLAME_SECONDS = 100
 
 
 def main(capture: str, flame_graph: str) -> None:
-    """Print what all processes of one record held, and write the flame graph of the kernel's."""
+    """Print what all processes of one record held in one line, then write the flame graph of the kernel's."""
+    threading.Thread(target=_end_with_session, daemon=True).start()
     processes = []
     forks = sorted(glob.glob(f"{glob.escape(capture)}.*"))  # noqa: PTH207 - the name is text already
     for path in [capture, *forks][:MOST_PROCESSES]:
@@ -36,16 +40,28 @@ def main(capture: str, flame_graph: str) -> None:
             processes.append(read_process(path))
         except Exception as exc:  # noqa: BLE001 - a fork that ended at once has no record
             processes.append({"error": f"{type(exc).__name__}: {exc}"[:TEXT_CHARS]})
+    print(json.dumps({"processes": processes}), flush=True)  # noqa: T201 - the answer
     command = [sys.executable, "-m", "memray", "flamegraph", "--force", "-o", flame_graph]
     for more in (["--no-web"], []):
         # Older versions have no such option: their page loads its scripts from the web.
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             done = subprocess.run(  # noqa: S603 - our own arguments
-                [*command, *more, capture], capture_output=True, timeout=_FLAME_SECONDS, check=False
+                [*command, *more, capture],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_FLAME_SECONDS,
+                check=False,
             )
             if done.returncode == 0:
                 break
-    print(json.dumps({"processes": processes}))  # noqa: T201 - the answer
+
+
+def _end_with_session() -> None:
+    """End this process and memray's when the session, which holds the other end of stdin, has ended."""
+    sys.stdin.buffer.read()
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
 
 
 def read_process(path: str) -> dict[str, Any]:
@@ -102,6 +118,7 @@ def _native_place(record: Any) -> tuple[str, str]:
     return "?", "native code"
 
 
+@functools.cache
 def is_of_package(file: str) -> bool:
     """Return True for a file of an installed package, of the standard library, or of no file at all."""
     if _CELL_FILE.fullmatch(file):
@@ -109,6 +126,7 @@ def is_of_package(file: str) -> bool:
     return file.startswith(("<", *_package_folders())) or not file.startswith("/") or "-packages/" in file
 
 
+@functools.cache
 def _package_folders() -> tuple[str, ...]:
     found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     return tuple(folder.rstrip("/") + "/" for folder in found if folder)

@@ -41,6 +41,8 @@ _LEAST_PEAK_BYTES: Final = 256 << 20
 _LEVEL_SECONDS: Final = 30.0
 _RECORD_SECONDS: Final = 60.0
 _READ_SECONDS: Final = 300.0
+_FLAME_SECONDS: Final = 120.0
+_END_SECONDS: Final = 2.0
 _MOST_ANSWER_BYTES: Final = 1 << 24
 _OWN_PROFILER: Final = re.compile(r"\bmemray\b")
 _NO_MEMRAY: Final = (
@@ -166,6 +168,8 @@ class MemoryWatch:
             reason = why or read_error(payload) or "it is empty"
             self._note(cell, f"the record of the memory of code cell {cell.number} cannot be read: {reason}")
             return None
+        if not flame_graph.is_file():
+            self._note(cell, f"memray could not draw the flame graph of code cell {cell.number}")
         wall, footprint = result.measured(Metric.WALL), result.measured(Metric.PEAK_FOOTPRINT)
         return replace(
             profile,
@@ -183,7 +187,8 @@ class MemoryWatch:
         try:
             process = await asyncio.create_subprocess_exec(
                 *(program, "-c", _READER, source, str(capture), str(flame_graph)),
-                stdin=asyncio.subprocess.DEVNULL,
+                # The reader ends when this end of the pipe closes, however the session ends.
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 limit=_MOST_ANSWER_BYTES,
@@ -192,15 +197,25 @@ class MemoryWatch:
             )
         except OSError as exc:
             return None, f"{program} could not be started: {exc.strerror or exc}"
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - for the type checker
         try:
             async with asyncio.timeout(_READ_SECONDS):
-                output, _ = await process.communicate()
-            return json.loads(output[:_MOST_ANSWER_BYTES]), ""
+                payload = json.loads(await process.stdout.readline())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FLAME_SECONDS):
+                    await process.wait()
         except TimeoutError:
             return None, f"its reader did not end within {_READ_SECONDS:g} s"
         except (ValueError, RecursionError):
             return None, "its reader left no answer"
+        else:
+            return payload, ""
         finally:
+            # It ends what it has started, too.
+            process.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await process.wait()
             if process.returncode is None:
                 process.kill()
                 await process.wait()

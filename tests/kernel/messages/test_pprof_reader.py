@@ -115,13 +115,13 @@ def test_a_profile_without_buffers_is_none():
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"no gzip", "it is no gzip file"),
-        (gzip.compress(b"\x12\x05ab"), "a field is longer than the file"),
-        (gzip.compress(b"\xff" * 20), "a number is cut or too long"),
-        (gzip.compress(b"\x0b"), "unknown kind 3"),
-        (gzip.compress(field(2, 7)), "a number where a message was expected"),
-        (profile(buffer(10, CALL))[:-9], "it is cut"),
-        (gzip.compress(bytes((1 << 26) + 1)), "it has more than 64 MiB"),
+        pytest.param(b"no gzip", "it is no gzip file", id="no gzip"),
+        pytest.param(gzip.compress(b"\x12\x05ab"), "a field is longer than the file", id="a long field"),
+        pytest.param(gzip.compress(b"\xff" * 20), "a number is cut or too long", id="a long number"),
+        pytest.param(gzip.compress(b"\x0b"), "unknown kind 3", id="an unknown kind"),
+        pytest.param(gzip.compress(field(2, 7)), "a number where a message was expected", id="no message"),
+        pytest.param(profile(buffer(10, CALL))[:-9], "it is cut", id="a cut file"),
+        pytest.param(gzip.compress(bytes((1 << 26) + 1)), "it has more than 64 MiB", id="a large file"),
     ],
 )
 def test_damaged_profiles_are_refused(data, expected):
