@@ -146,7 +146,7 @@ class KernelStarter:
                 make_group=plan_cap,
                 spare=spare.process if spare is not None else None,
                 # The first kernel waits for its server; a session that is killed meanwhile leaves nothing either.
-                on_files=lambda folder, group: self._register(token, 0, folder, group),
+                on_files=lambda folder, group: self._register(token, folder, group),
             )
         except BaseException:
             if ports.reaper is not None:
@@ -156,18 +156,24 @@ class KernelStarter:
             # For a kernel of another environment, or with another memory group.
             ports.spares.drop(spare, keeps_token=True)
         cap = self._put_in_group(cap, kernel)
-        self._register(token, kernel.pid, kernel.folder, kernel.group)
+        self._register(token, kernel.folder, kernel.group, kernel)
         client = LectureClient(self._document, kernel, keep_outputs=plan.on_executed is not None)
         probes = open_kernel_probes(ports.probes, kernel)
         self.session = KernelSession(kernel, client, probes, cap, OomWatch(ports.oom, kernel))
         self.session.watch_cap(ports.host.available_bytes)
         return self.session
 
-    def _register(self, token: str, pid: int, folder: str, group: MemoryGroup | None) -> None:
+    def _register(self, token: str, folder: str, group: MemoryGroup | None, kernel: Kernel | None = None) -> None:
         if self._ports.reaper is None:
             return
         folders = [folder] + ([str(self.folder)] if self._plan.settings.run_in_temp else [])
-        self._ports.reaper.add(token, pid=pid, folders=folders, group=str(group.folder) if group is not None else None)
+        self._ports.reaper.add(
+            token,
+            pid=kernel.pid if kernel is not None else 0,
+            folders=folders,
+            group=str(group.folder) if group is not None else None,
+            supervisor_pid=kernel.supervisor_pid if kernel is not None else None,
+        )
 
     def _plan_cap(self, token: str, launch: Launch) -> Cap | None:
         """Determine the memory limit of the run, and make its memory group if that is permitted."""

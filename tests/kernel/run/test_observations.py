@@ -289,7 +289,7 @@ def test_the_generated_file_name_of_a_cell_is_hidden(value, shown):
             "Task exception was never retrieved\nfuture: <Task>\nTraceback (most recent call last):\ntools.OddError\n",
             "an error ended a task of asyncio and was only printed: 'tools.OddError'",
         ),
-        ("Exception in thread ", "an error ended a thread and was only printed"),
+        ("Exception in thread Thread-5 (f):", "an error ended a thread and was only printed"),
         ("the words 'Exception in thread x' in a line", None),
     ],
 )
