@@ -46,8 +46,8 @@ class ProcessFacts:
 
     @property
     def token(self) -> str:
-        """Return the token of its run, or an empty string."""
-        return self.environ.get(RUN_TOKEN_VARIABLE, "")
+        """Return the token of its run, or an empty string; a forked kernel has dashes until it has written its own."""
+        return self.environ.get(RUN_TOKEN_VARIABLE, "").strip("-")
 
     @property
     def lecture(self) -> str:

@@ -26,6 +26,8 @@ from pytest_lecturecheck.probe.gpu._visible import visible_positions
 from pytest_lecturecheck.probe.gpu.accelerators import Accelerators, describe_accelerators
 
 _LOOK_SECONDS: Final = 2.0
+_ENVIRON_SECONDS: Final = 0.002
+_ENVIRON_LOOKS: Final = 100
 """Time after which a run continues without the answer of a card."""
 _RETURN_SECONDS: Final = 1.0
 """Time that the driver has to free memory after the last process of a run has ended."""
@@ -138,6 +140,12 @@ class GpuMonitor:
     def _kernel_environ(self, pid: int, token: str) -> Mapping[str, str]:
         """Return the kernel's environment if it can be read, else the environment it was started with."""
         facts = self._processes.facts(pid)
+        for _ in range(_ENVIRON_LOOKS):
+            if facts.token == token or not facts.is_there:
+                break
+            # A kernel that was forked writes its environment a moment after its start.
+            time.sleep(_ENVIRON_SECONDS)
+            facts = self._processes.facts(pid)
         return facts.environ if facts.token == token and token else self._environ
 
     def _tracks(self, positions: Sequence[int], pid: int, token: str, supervisor_pid: int | None) -> dict[int, Track]:

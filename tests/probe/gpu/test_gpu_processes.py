@@ -98,6 +98,16 @@ def test_a_process_is_known_after_its_end(proc):
     assert processes.facts(KERNEL) == zombie
 
 
+def test_a_forked_kernel_has_no_token_until_it_has_written_it(proc):
+    processes = ProcProcesses(proc.root)
+    proc.process(200, parent=KERNEL, token="-" * 16, lecture="-" * 255)
+    assert (processes.facts(200).token, processes.facts(200).lecture) == ("", "")
+    assert own(proc, 200, processes=processes) == {200}
+    proc.process(200, parent=KERNEL, token="u", lecture="b.md")
+    assert processes.facts(200).lecture == "b.md"
+    assert own(proc, 200, processes=processes) == set()
+
+
 def test_a_reused_process_id_is_another_process(proc):
     processes = ProcProcesses(proc.root)
     processes.facts(KERNEL)
