@@ -27,6 +27,7 @@ ASK_PIPE = "line-ask"
 ANSWER_PIPE = "line-answer"
 """Name of the pipe for answers."""
 TIMED_FILES = frozenset({"<timed exec>", "<timed eval>"})
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _MOST_ASKED = 4096
 _MOST_FRAMES = 20_000
 _MOST_NAMES = 20
@@ -72,7 +73,7 @@ class LineSampling:
         make(self.answer_path, 0o600)
         make(self.asked_path, 0o600)
         # Open for writing as well: without a writer a pipe counts as readable for ever.
-        fd = os.open(self.asked_path, os.O_RDWR | os.O_NONBLOCK)
+        fd = os.open(self.asked_path, os.O_RDWR | _NO_WAIT)
         loop.add_callback(loop.add_handler, fd, self.answer, loop.READ)
 
     def answer(self, fd: int, _events: int) -> None:
@@ -86,7 +87,7 @@ class LineSampling:
 
     def _send(self, data: bytes) -> None:
         # The session has the other end open as long as it waits for an answer.
-        fd = os.open(self.answer_path, os.O_WRONLY | os.O_NONBLOCK)
+        fd = os.open(self.answer_path, os.O_WRONLY | _NO_WAIT)
         try:
             os.write(fd, data)
         finally:

@@ -39,7 +39,10 @@ class Recorder:
     def begin(self) -> None:
         """Begin the record."""
         self.previous = sys.getprofile()
-        os.register_at_fork(after_in_child=self._watch)
+        # Windows has no fork.
+        at_fork: Any = getattr(os, "register_at_fork", None)
+        if at_fork is not None:
+            at_fork(after_in_child=self._watch)
         self.tracker.__enter__()
         self.is_on = True
         self._watch()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -222,8 +222,10 @@ def _describe(process: psutil.Process) -> Leftover:
 
 def _user(process: psutil.Process) -> str:
     """Return whose process it is; names of users are in no record."""
+    # Windows has no such ids.
+    uids: Any = getattr(process, "uids", None)
     with suppress(psutil.Error):
-        return "root" if process.uids().real == 0 else "another user"
+        return "root" if uids is not None and uids().real == 0 else "another user"
     return "another user"
 
 
