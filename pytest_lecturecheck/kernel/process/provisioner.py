@@ -255,16 +255,24 @@ class LectureProvisioner(LocalProvisioner):
         threading.Thread(target=wait, daemon=True).start()
 
     def _note_kernel_end(self) -> None:
-        """Expect the report of the supervisor, which a lecture may have stopped, or may trace."""
+        """
+        Expect the report of the supervisor, which a lecture may have stopped, or may trace.
+
+        Whoever polls the process takes the report from the socket, which is then not readable any more while something
+        of the lecture lives on.
+        """
         self._stop_watching_kernel()
-        if isinstance(self.popen, SupervisedProcess) and self.popen.poll() is None:
+        self._note_exit()
+        if isinstance(self.popen, SupervisedProcess) and not self.ended.done():
             self.popen.wake_supervisor()
             asyncio.get_running_loop().call_later(_REPORT_SECONDS, self._expect_report, _MOST_WAITS)
 
     def _expect_report(self, waits: int) -> None:
-        if not isinstance(self.popen, SupervisedProcess) or self.popen.poll() is not None:
+        if not isinstance(self.popen, SupervisedProcess) or self.ended.done():
             return
-        if waits == 0 or self.popen.is_supervisor_halted():
+        if self.popen.poll() is not None:
+            self._note_exit()
+        elif waits == 0 or self.popen.is_supervisor_halted():
             self.popen.give_up_supervisor()
         else:
             # It has only had no core on an overloaded machine.
