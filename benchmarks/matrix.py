@@ -11,8 +11,8 @@ Each part is one session. A part is left out if, by the time that a run took so 
 lines name such parts. Arguments behind -- are handed to pytest.
 
 Every variant runs in several new kernels in turn, the first with an empty compile cache, and some passes in each. With
-several kernels at once it runs in new kernels once, and then again in the same ones. NUTS takes a quarter of a minute
-to compile, and starts with a filled cache.
+several kernels at once it runs in new kernels once, and then again in the same ones. NUTS takes longest to
+compile, and starts with a filled cache; one variant of it also runs with an empty one.
 """
 
 from __future__ import annotations
