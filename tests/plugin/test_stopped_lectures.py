@@ -29,10 +29,10 @@ def pytest_keyboard_interrupt():
 def interrupt(pytester, lecture):
     """Run a session with a lecture that waits in its second cell, interrupt it, and return its output."""
 
-    def interrupted(*arguments, conftest="", again=0, number=signal.SIGINT):
+    def interrupted(*arguments, conftest="", again=0, number=signal.SIGINT, pause=0.0):
         pytester.makeini("[pytest]")
         pytester.makeconftest(conftest)
-        lecture("a.ipynb", "x = 1", "open('running', 'w').close()\nimport time\ntime.sleep(600)")
+        lecture("a.ipynb", "x = 1", f"import time\ntime.sleep({pause})\nopen('running', 'w').close()\ntime.sleep(600)")
         session = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", *arguments],
             stdout=subprocess.PIPE,
@@ -63,13 +63,16 @@ def wait_for(path, session):
 
 @pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
 def test_what_had_run_of_the_first_lecture_is_reported_and_kept(interrupt, workers):
-    code, text = interrupt("--lecture-budget", "--lecture-report=r.json", *workers, number=signal.SIGTERM)
+    options = ["--lecture-report=r.json", "--lecture-marks-after=0.1", *workers]
+    code, text = interrupt("--lecture-budget", *options, number=signal.SIGTERM, pause=0.5)
     assert code == pytest.ExitCode.INTERRUPTED, text
     (kept,) = Path(".lecturecheck/runs").iterdir()
     for path in (Path("r.json"), kept):
         (found,) = json.loads(path.read_text(encoding="utf-8"))["runs"]
         assert (found["run"]["outcome"], found["run"]["reason"]) == ("stopped", "the session was interrupted")
         assert [cell["status"] for cell in found["run"]["cells"]] == ["ok", "not run"]
+        marked = found["run"]["cells"][1]["marks"]["lines"]
+        assert marked[0]["place"]["source"] == "time.sleep(0.5)"
 
 
 def test_a_second_interrupt_lets_the_session_write_its_results(interrupt):
