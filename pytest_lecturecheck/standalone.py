@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis import Cause
 from pytest_lecturecheck.diagnosis import diagnose as diagnose_evidence
 from pytest_lecturecheck.kernel.process.stderr import stderr_tail

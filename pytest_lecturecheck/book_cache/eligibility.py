@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Cell, Lecture

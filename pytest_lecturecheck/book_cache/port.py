@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.model.executed import ExecutedLecture
 from pytest_lecturecheck.model.lecture import Lecture

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.book_cache.port import BookCacheError, FileAccess
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_text
 
 FOLDER: Final = "lecturecheck"

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 MONTH_DAYS: Final = 30.0
 LEAST_COUNT: Final = 5

@@ -6,10 +6,11 @@ import datetime as dt
 import math
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from pytest_lecturecheck.budget.relations import Relation
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.platform import Machine, Software

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import (
@@ -22,6 +22,7 @@ from pytest_lecturecheck.budget.reported_value_recording import (
     record_reported_values,
     reported_value_changes,
 )
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellStatus
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine

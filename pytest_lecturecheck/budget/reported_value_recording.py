@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.budget.limits import ReportedValueBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.reported_value import (
     Better,
     ReportedValue,

@@ -7,11 +7,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.commands.arguments import count
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError, SettingsError
 
 if TYPE_CHECKING:

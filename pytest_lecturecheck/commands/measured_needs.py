@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.session_history import FOLDER_NAME, read_sessions

@@ -6,13 +6,14 @@ import shlex
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.commands.measured_needs import Need, read_needs
 from pytest_lecturecheck.config.options import SessionSettings, resolve
 from pytest_lecturecheck.config.slurm_settings import job_options, sbatch_line, step_memory_bytes, with_margin
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lecture.book.configuration import find_book
 from pytest_lecturecheck.lecture.reading import read_lecture

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import PlatformBudgets, Tolerance
 from pytest_lecturecheck.budget.recording import Change, record
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.report.terminal.budget_diff import render_changes, render_unrecorded
 from pytest_lecturecheck.report.text import wrap

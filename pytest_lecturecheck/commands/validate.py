@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.commands.arguments import add_root
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.safe_text import one_line
 

@@ -9,7 +9,7 @@ default. Values for the whole session are fields of :class:`SessionSettings`; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,7 @@ from pytest_lecturecheck.config.option_reading import (
     run_layer,
 )
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import SettingsError, expected_instead
 from pytest_lecturecheck.model.cell_choice import CellChoice
 from pytest_lecturecheck.model.cohort import CohortSpec

@@ -11,11 +11,11 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.settings import AUTOMATIC_CAP, GpuNeed, RunSettings

@@ -9,9 +9,9 @@ the running cell itself.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.wording import LONGEST_QUOTE
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.safe_text import one_line

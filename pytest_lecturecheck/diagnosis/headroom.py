@@ -15,9 +15,9 @@ See proc(5), "overcommit_memory", and ``Documentation/mm/overcommit-accounting``
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.wording import (
     has_group_limit,
     is_limit_of_group,

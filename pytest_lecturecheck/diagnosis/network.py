@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.wording import error_text, in_brackets
 from pytest_lecturecheck.model.cell_run import CellError

@@ -7,9 +7,9 @@ Fill-in comes later: a matrix below that line can still need more entries than a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.factorisation import Factorisation
 from pytest_lecturecheck.units import format_fraction

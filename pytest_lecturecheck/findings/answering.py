@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.findings.cost_questions import gpu_hours_section, instance_section
 from pytest_lecturecheck.findings.document import Document, KeyValue, Section, Table
 from pytest_lecturecheck.findings.measured import measure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.findings.spread import Spread
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.findings.document import KeyValue, Section, Table
 from pytest_lecturecheck.findings.measured import Measured, Sample
 from pytest_lecturecheck.findings.spread import number_text, spread_of

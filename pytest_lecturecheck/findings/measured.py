@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.findings.spread import Ratio, Spread, ratio_of, spread_of
 from pytest_lecturecheck.model.axis import KERNELS_PART
 from pytest_lecturecheck.model.kernel_pass import KernelPass

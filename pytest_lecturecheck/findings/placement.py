@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.findings.measured import Group, Measured
 from pytest_lecturecheck.findings.spread import Conclusion, ratio_of
 from pytest_lecturecheck.model.cohort import safe_concurrency

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 LEAST_COUNT: Final = 5
 """A median of fewer values is shown, and nothing is concluded from it."""

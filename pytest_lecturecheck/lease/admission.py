@@ -13,10 +13,11 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.units import format_size, format_sizes_apart
 
 PATIENCE: Final = 8

@@ -6,10 +6,11 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LeaseError
 from pytest_lecturecheck.lease.admission import Capacity, Demand, NeverFits, Waits
 from pytest_lecturecheck.lease.demand import demand_of

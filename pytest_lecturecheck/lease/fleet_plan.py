@@ -11,9 +11,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.lease.admission import Capacity
 
 _EFFORT: Final = 400_000

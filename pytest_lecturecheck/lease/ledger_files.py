@@ -19,10 +19,10 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LeaseError
 from pytest_lecturecheck.lease.admission import Holding
 from pytest_lecturecheck.lease.locking import CREATE_FLAGS, PRIVATE_MODE, READ_FLAGS, is_same_file, try_lock

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.config.option_reading import LECTURE_OPTIONS, read_raw, written_text
 from pytest_lecturecheck.config.option_row import Option
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, UnitError, expected_instead
 from pytest_lecturecheck.lecture.setting_values import BadValueError, read_bool, read_mode, read_number_timeout
 from pytest_lecturecheck.model.settings import RunSettings

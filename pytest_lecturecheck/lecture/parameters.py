@@ -12,9 +12,10 @@ import copy
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, expected_instead
 from pytest_lecturecheck.model.lecture import Cell, Lecture
 from pytest_lecturecheck.model.variant import Variant

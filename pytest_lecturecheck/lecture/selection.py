@@ -19,10 +19,11 @@ import codecs
 import functools
 import os
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.files import MOST_DOCUMENT_BYTES, open_plain, read_plain_bytes
 from pytest_lecturecheck.lecture.formats import peek as _peek
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 # Results of 64-bit and 32-bit additions per clock and multiprocessor: 4/128 for 5.x, 6.1 and 6.2, 32/64 for 6.0, 7.0
 # and 8.0, 2/64 for 7.5, 2/128 for 8.6, 8.9 and 12.x, 64/128 for 9.0 and 10.0. What has no entry was not looked up.

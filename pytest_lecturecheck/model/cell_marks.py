@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 OTHER_LINES = "other lines"
 """Place of the lines beyond those that a cell may have."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.factorisation import Factorisation

@@ -11,11 +11,11 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.model.axis import KERNELS_PART
 from pytest_lecturecheck.model.run import Outcome, Run

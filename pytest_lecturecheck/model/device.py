@@ -6,9 +6,9 @@ Values only. NVML fills the first part (``probe/gpu``), the agent inside the ker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Metric, Reading, Unavailable
 from pytest_lecturecheck.units import format_size
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes, DeviceUse, LiveBuffers
 from pytest_lecturecheck.model.factorisation import Factorisation

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 
 class FindingKind(StrEnum):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.reported_value import ReportedValue
 
 

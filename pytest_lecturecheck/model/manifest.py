@@ -7,9 +7,11 @@ Names and versions only: no path, no user name and no host name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 
 class Fact(StrEnum):

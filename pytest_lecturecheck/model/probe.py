@@ -8,9 +8,9 @@ gone. It answers ``Measurement | Unavailable`` and never raises for something th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.device import DeviceUse
 from pytest_lecturecheck.model.metric import Metric, Reading
 from pytest_lecturecheck.model.timeline import MemorySample

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import SettingsError
 
 _NAME: Final = re.compile(r"[^\x00-\x1f\[\]:]{1,100}")

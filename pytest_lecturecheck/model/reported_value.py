@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from enum import StrEnum
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 MIME_TYPE: Final = "application/vnd.lecturecheck+json"
 """The key under which a display message carries reported values."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _T = TypeVar("_T")
 

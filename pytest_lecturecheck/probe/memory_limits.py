@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.units import KIB, MIB
 
 _ULIMITS: Final = {"Max address space": "ulimit -v (RLIMIT_AS)", "Max data size": "ulimit -d (RLIMIT_DATA)"}

@@ -8,10 +8,10 @@ through psutil.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.probe.memory_limits import cgroup_memory_limits, read_text
 from pytest_lecturecheck.probe.procfs import parse_sizes
 

@@ -17,10 +17,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.evidence import OomKill, OomScope
 from pytest_lecturecheck.probe.memory_limits import group_folders, read_number, read_text
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _KIB: Final = 1024
 _SIZE_LINE: Final = re.compile(r"([A-Za-z_()0-9]+):\s+([0-9]+) kB")

@@ -10,9 +10,9 @@ import os
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.probe.libsystem import LibSystem, open_libsystem
 
 _PROCESSOR_KEY: Final = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.probe import SharedSegment
 
 SEGMENTS_FILE: Final = Path("/proc/sysvipc/shm")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.metric import Metric

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.cause import CauseKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry

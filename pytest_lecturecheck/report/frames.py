@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.safe_text import cut, plain
 
 # IPython's headings: "Cell In[3], line 2, in f(x)", "Input In [3], in <cell line: 2>()", "File ~/a.py:12, in f(x)"; and

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.manifest import Fact
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine

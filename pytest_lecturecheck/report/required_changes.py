@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.finding import FindingKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.text import display_width, fit_middle, pad
 

@@ -11,8 +11,9 @@ import ast
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _LONGEST_NAME: Final = 400
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

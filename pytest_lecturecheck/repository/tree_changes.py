@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.repository.git import GitError, call_git, find_commit, find_top
 
 _HIDDEN_TAGS: Final = frozenset("Sabcdefghijklmnopqrstuvwxyz")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.repository.build_steps import BUILD_ACTION, GATE_ACTION, Build, find_builds, is_gate
 from pytest_lecturecheck.repository.workflow_file import Job, Step, Workflow
 from pytest_lecturecheck.units import format_duration

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_lecturecheck.book_cache.eligibility import BuildView, explain_page
@@ -12,6 +11,7 @@ from pytest_lecturecheck.book_cache.myst_nb_cache import NOT_INSTALLED, MystNbCa
 from pytest_lecturecheck.book_cache.mystmd_cache import MystmdCache
 from pytest_lecturecheck.book_cache.port import BookCache
 from pytest_lecturecheck.config.options import BookCacheRequest
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lecture.book.configuration import read_mystmd_twin
 from pytest_lecturecheck.lecture.book.pages import Book, BookEngine

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.kernel.run.ports import Capture
 from pytest_lecturecheck.model.captured_state import CapturedState

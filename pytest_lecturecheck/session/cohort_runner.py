@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_lecturecheck.config.environment import EnvironmentContext, kernel_environment
 from pytest_lecturecheck.config.options import SessionSettings
 from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.cohort import CohortSpec
 from pytest_lecturecheck.model.finding import Finding, FindingKind

@@ -6,10 +6,11 @@ import datetime as dt
 import errno
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.model.run import Outcome

@@ -12,10 +12,11 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.kernel.process.installed import describe_kernel
 from pytest_lecturecheck.model.lecture import Cell, Lecture

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.probe.memory_state import MemoryState

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError, SettingsError
 from pytest_lecturecheck.model.cohort import CohortSpec, repeat_lecture
 from pytest_lecturecheck.model.settings import RunSettings

@@ -6,10 +6,11 @@ import contextlib
 import datetime as dt
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.evidence import Evidence, MemoryFacts
 from pytest_lecturecheck.model.platform import Machine

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_lecturecheck.config.replaced_flags import replaced_flags
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureReadError, SettingsError
 from pytest_lecturecheck.kernel.run.runner import nothing_to_run
 from pytest_lecturecheck.lecture.parameters import with_parameters

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_lecturecheck.config.slurm_settings import step_memory_bytes
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.run.ports import MemoryPlan, Tracing
 from pytest_lecturecheck.lease.broker import HeldLease
 from pytest_lecturecheck.model.executed import ExecutedLecture

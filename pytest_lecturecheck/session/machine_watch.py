@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.probe.memory_state import MemoryRoom, MemoryState, read_memory_state
 from pytest_lecturecheck.units import format_size
 

@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_lecturecheck.config.options import Mode, SessionSettings
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.local_launcher import close_servers
 from pytest_lecturecheck.kernel.run.manifest_log import ManifestSources
 from pytest_lecturecheck.kernel.run.ports import Ports

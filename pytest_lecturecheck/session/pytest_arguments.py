@@ -8,8 +8,9 @@ replaced by the nearest folder that pytest can name, and everything else in that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.session.book_caching import BookCaching
 from pytest_lecturecheck.session.compile_caches import CompileCaches

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_lecturecheck.config.environment import EnvironmentContext, kernel_environment
 from pytest_lecturecheck.config.options import SessionSettings
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.lease.broker import LeaseBroker

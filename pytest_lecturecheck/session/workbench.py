@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import zmq
 import zmq.asyncio
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, close_servers
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort

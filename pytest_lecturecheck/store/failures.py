@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.model.run import Run

@@ -13,11 +13,12 @@ import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.budget.limits import HeavyCell
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.files import PlainFileError, append_plain, open_plain, read_plain_bytes
 from pytest_lecturecheck.model.metric import Metric

@@ -18,10 +18,10 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.store.journal_samples import MARK, SampleReader
 

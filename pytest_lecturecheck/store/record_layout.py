@@ -13,10 +13,10 @@ import functools
 import operator
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.run import Run

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.model.run import Run

@@ -13,10 +13,10 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.store.journal import is_owner_alive, try_lock
 

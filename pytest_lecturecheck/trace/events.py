@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import TraceFileError
 
 _DEVICE: Final = re.compile(r"/device:(GPU|TPU):([0-9]{1,6})(?: .*)?")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run

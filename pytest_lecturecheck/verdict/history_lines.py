@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from pytest_lecturecheck.budget.limits import HeavyCell
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
 from pytest_lecturecheck.model.platform import Machine, Software
 from pytest_lecturecheck.model.run import Outcome

@@ -9,9 +9,9 @@ at other programs. Pure functions over kept runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.cause import CauseKind
 from pytest_lecturecheck.diagnosis.requests import parse_array_size, parse_request
 from pytest_lecturecheck.diagnosis.rules import find_cause

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import LectureBudget
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.verdict import Verdict, VerdictKind
 

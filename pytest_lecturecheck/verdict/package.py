@@ -8,9 +8,9 @@ machine that runs one notebook at a time: the highest peak counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unit
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.variant import title_of

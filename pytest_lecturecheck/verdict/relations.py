@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.budget.relations import Relation, Term
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import UnitError
 from pytest_lecturecheck.model.metric import Metric, Unavailable, Unit
 from pytest_lecturecheck.model.reported_value import format_reported_value

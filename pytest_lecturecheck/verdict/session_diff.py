@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from pytest_lecturecheck.budget.limits import PlatformBudgets
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.manifest import Fact
 from pytest_lecturecheck.model.metric import Method, Metric, Unit
 from pytest_lecturecheck.model.platform import Machine, Software

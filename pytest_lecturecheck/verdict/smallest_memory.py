@@ -7,9 +7,10 @@ A lecture that dies for another reason than its memory says nothing about the ca
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.units import MIB, format_size

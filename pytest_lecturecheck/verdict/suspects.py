@@ -8,10 +8,10 @@ suspect too, and never left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.manifest import ENVIRONMENT_FACTS, Fact, Manifest
 from pytest_lecturecheck.model.metric import Measurement, Metric
 from pytest_lecturecheck.model.platform import Machine

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import Tolerance
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis import Cause
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.finding import FindingKind

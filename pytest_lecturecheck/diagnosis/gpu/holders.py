@@ -8,9 +8,9 @@ been) on it, and the holder's part made the difference.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.gpu.allocator_settings import is_without_preallocation, set_fraction
 from pytest_lecturecheck.diagnosis.gpu.ends import DeviceEnd
 from pytest_lecturecheck.model.device import AllocatorUsage, DeviceHolder, DeviceUse, HolderKind

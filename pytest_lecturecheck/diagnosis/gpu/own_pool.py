@@ -9,9 +9,9 @@ did not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.crash_places import crash_lines
 from pytest_lecturecheck.diagnosis.gpu.advice import advise_on_fragments, advise_on_race

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.supervised_process import SupervisedProcess
 from pytest_lecturecheck.model.run_conditions import SchedulerFacts
 from pytest_lecturecheck.model.settings import GpuNeed

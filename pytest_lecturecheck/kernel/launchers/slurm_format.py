@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_lecturecheck.config.slurm_settings import SlurmSettings, job_name, mebibytes
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import SettingsError
 from pytest_lecturecheck.kernel.launchers.port import LaunchRequest, ProcessEnd
 from pytest_lecturecheck.model.probe import RUN_TOKEN_VARIABLE

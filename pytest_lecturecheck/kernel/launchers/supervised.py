@@ -19,9 +19,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers import fork_server
 from pytest_lecturecheck.kernel.launchers.ended import wait_ended
 from pytest_lecturecheck.kernel.launchers.fork_server import MESSAGE_BYTES, MOST_DESCRIPTORS, PLACEHOLDERS

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import collections
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.agent.core import KEY
 from pytest_lecturecheck.kernel.messages.agent_reply import clean_payload

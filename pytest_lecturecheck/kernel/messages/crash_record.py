@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.files import open_plain
 from pytest_lecturecheck.kernel.agent.device_agent import SLOT_BYTES
 from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_allocators, clean_compilation, clean_seconds

@@ -10,10 +10,10 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.agent.line_sampling import ANSWER_PIPE, ASK_PIPE
 from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_text
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles, is_cell_file

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _MOST_BYTES: Final = 1 << 26
 _MOST_SAMPLES: Final = 100_000

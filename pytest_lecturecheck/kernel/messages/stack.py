@@ -11,10 +11,10 @@ import asyncio
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles, is_cell_file
 from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
 

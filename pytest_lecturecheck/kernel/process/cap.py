@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup
 from pytest_lecturecheck.model.evidence import WatchdogReason, WatchdogStop
 from pytest_lecturecheck.model.probe import Probe, Snapshot

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _PREFIX: Final = "lecturecheck-"
 

@@ -11,7 +11,6 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ import zmq.asyncio
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, kernel_environment_of

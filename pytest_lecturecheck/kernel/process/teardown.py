@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import psutil
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.fork_server import descendants
 from pytest_lecturecheck.kernel.process.launch import Kernel, has_ended
 

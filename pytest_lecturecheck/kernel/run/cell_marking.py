@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.line_asking import CellLoop, LineAsker, find_loops, loop_at, read_place
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import Reply, Request
 from pytest_lecturecheck.kernel.messages.stack import parse_crash

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import zmq.asyncio
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.process.cap import automatic_cap
 from pytest_lecturecheck.kernel.run.barrier import Barrier, BarrierSlot
 from pytest_lecturecheck.kernel.run.ports import Ports, RunPlan, RunProgress

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.device import AllocatorUsage, CompileTimes
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 

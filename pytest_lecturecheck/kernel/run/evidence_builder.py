@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.process.cap import Cap
 from pytest_lecturecheck.kernel.process.shadowing_files import find_shadowing_files
 from pytest_lecturecheck.kernel.run.device_log import CellDevices, DeviceLog

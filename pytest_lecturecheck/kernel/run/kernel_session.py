@@ -7,12 +7,12 @@ import functools
 import marshal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import zmq
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.agent import core as agent
 from pytest_lecturecheck.kernel.agent import (
     device_agent,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.process.environment_facts import read_environment
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.model.finding import Finding, FindingKind

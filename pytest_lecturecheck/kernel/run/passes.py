@@ -6,9 +6,9 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.process.teardown import interrupt
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.observations import cell_error

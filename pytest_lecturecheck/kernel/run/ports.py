@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.evidence_builder import HostMemory

@@ -8,10 +8,11 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import KernelStartError
 from pytest_lecturecheck.kernel.process.cap import Cap, automatic_cap, watch
 from pytest_lecturecheck.kernel.process.cgroup import MemoryGroup, make_group

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.process.launch import Kernel

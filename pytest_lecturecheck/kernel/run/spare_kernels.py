@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.launchers.local_launcher import prepare_kernel
 from pytest_lecturecheck.kernel.launchers.supervised import SpareProcess
 from pytest_lecturecheck.kernel.process.cap import Cap

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _LINES: Final = 120
 _LINE_CHARS: Final = 1_000

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.lecture.book.custom_formats import CustomFormat
 from pytest_lecturecheck.lecture.book.patterns import matches_path
 from pytest_lecturecheck.lecture.book.toc import Toc

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from unicodedata import normalize
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.lecture.book.patterns import matches_file
 
 _FILE_KEYS: Final = ("root", "file")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.lecture.formats.chunk_splitting import ChunkBlock
 from pytest_lecturecheck.lecture.own_settings import parse_tags
 from pytest_lecturecheck.lecture.yaml_text import load

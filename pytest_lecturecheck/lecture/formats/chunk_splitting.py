@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _LANGUAGE: Final = r"[A-Za-z][\w+#-]*"
 _PLAIN_FENCE: Final = re.compile(r"(?P<ticks>`{3,})[^`]*")

@@ -11,8 +11,9 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from pytest_lecturecheck.deferred_dataclass import dataclass
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()

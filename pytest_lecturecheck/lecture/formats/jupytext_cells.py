@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jupytext
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureReadError
 from pytest_lecturecheck.lecture.formats.parsed import SourceLocation
 from pytest_lecturecheck.lecture.formats.script_header import uncomment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -13,6 +12,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.colon_fence import colon_fence_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.lecture.formats import peek as _peek
 
 FENCE_TYPES: Final = frozenset({"fence", "colon_fence"})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.finding import Finding
 from pytest_lecturecheck.model.lecture import LectureFormat
 from pytest_lecturecheck.model.settings import RunSettings

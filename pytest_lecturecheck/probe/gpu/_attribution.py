@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
 from pytest_lecturecheck.probe.gpu._readings import CardReading, ProcessUse
 from pytest_lecturecheck.units import MIB

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Protocol
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.device import DeviceHolder, HolderKind
 from pytest_lecturecheck.probe.gpu._processes import ProcessFacts
 from pytest_lecturecheck.probe.gpu._readings import ProcessUse

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.card import CardLink
 from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.probe.gpu._readings import UNNAMED, CardReading, Failure, ProcessUse

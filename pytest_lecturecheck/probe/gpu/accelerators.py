@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.card import Card, CardLink, float64_ratio
 from pytest_lecturecheck.model.device import Device
 from pytest_lecturecheck.model.platform import Machine

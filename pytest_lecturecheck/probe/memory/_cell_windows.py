@@ -5,9 +5,9 @@ from __future__ import annotations
 import abc
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading
 from pytest_lecturecheck.model.probe import CellReadings, Snapshot
 from pytest_lecturecheck.model.timeline import MemorySample

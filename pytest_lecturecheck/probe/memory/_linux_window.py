@@ -8,9 +8,10 @@ maxima.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Reading, Unavailable
 from pytest_lecturecheck.probe.memory._high_watermark import HighWatermark, highest
 from pytest_lecturecheck.probe.memory._source import GONE

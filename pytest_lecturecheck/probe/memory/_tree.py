@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.probe.memory._procfiles import KeptFile, StatusFile, read_at, read_once
 from pytest_lecturecheck.probe.procfs import (
     ProportionalSizes,

@@ -11,10 +11,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import quote
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.manifest import Fact
 from pytest_lecturecheck.model.metric import Metric, Unit
 from pytest_lecturecheck.model.platform import Software

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import quote
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.cell_run import CellRun
 from pytest_lecturecheck.model.memory_profile import DeviceProfile, PeakProfile

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unavailable
 from pytest_lecturecheck.model.platform import Software

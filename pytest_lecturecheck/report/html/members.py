@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.model.timeline import thin
 from pytest_lecturecheck.report.entry import Entry

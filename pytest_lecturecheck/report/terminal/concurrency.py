@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis import CauseKind
 from pytest_lecturecheck.model.cohort import safe_concurrency
 from pytest_lecturecheck.model.cohort_record import cohort_of, spec_of, start_skew_seconds

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from pytest_lecturecheck.budget.drift import LEAST_COUNT, LEAST_DAYS, LEAST_FRACTION, Drift, find_drift
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.mark_text import long_cell_lines

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.model.platform import Machine
 from pytest_lecturecheck.report.text import fit_end, fit_middle
 from pytest_lecturecheck.safe_text import one_line

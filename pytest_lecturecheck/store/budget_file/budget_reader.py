@@ -6,7 +6,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import (
@@ -16,6 +16,7 @@ from pytest_lecturecheck.budget.limits import (
     ReportedValueBudget,
     Tolerance,
 )
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import BudgetFileError
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.platform import Machine, Software

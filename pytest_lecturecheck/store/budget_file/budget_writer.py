@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, TypeAlias
 
 from pytest_lecturecheck.budget.limits import (
@@ -19,6 +19,7 @@ from pytest_lecturecheck.budget.limits import (
     ReportedValueBudget,
     Tolerance,
 )
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import UnitError
 from pytest_lecturecheck.model.metric import Metric, Unit
 from pytest_lecturecheck.model.platform import Machine, Software

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.files import MOST_SETTINGS_BYTES, read_plain_bytes
 from pytest_lecturecheck.model.captured_state import CapturedState
