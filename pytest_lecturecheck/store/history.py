@@ -27,6 +27,7 @@ from pytest_lecturecheck.store.atomic import READ_ONLY, is_read_only, locked
 from pytest_lecturecheck.store.budget_file.toml_text import find_conflict_markers
 from pytest_lecturecheck.store.plausibility import check_numbers
 from pytest_lecturecheck.store.record_layout import key_order
+from pytest_lecturecheck.store.record_writer import to_plain
 from pytest_lecturecheck.store.runs import SCHEMA, NewerRunFileError, check_schema, parse_json
 from pytest_lecturecheck.store.surrogates import restore_surrogates
 from pytest_lecturecheck.verdict.history_lines import HistoryLine, HistoryValue
@@ -52,8 +53,6 @@ class History:
 
 def line_to_dict(line: HistoryLine) -> dict[str, Any]:
     """Turn a line into builtin types; attributes at their defaults are left out."""
-    from pytest_lecturecheck.store.codec import to_plain  # noqa: PLC0415 - loads cattrs
-
     plain = to_plain(line)
     assert isinstance(plain, dict)  # noqa: S101 - the record of a dataclass is a dict; this tells the type checker
     return {"schema": SCHEMA, **plain}
@@ -67,7 +66,7 @@ def line_from_dict(plain: Any) -> HistoryLine:
         NewerRunFileError: the schema is newer.
         RunFileError: it is no such line.
     """
-    from pytest_lecturecheck.store.codec import CodecError, from_plain  # noqa: PLC0415 - loads cattrs
+    from pytest_lecturecheck.store.record_reader import CodecError, from_plain  # noqa: PLC0415 - loads cattrs
 
     check_schema(plain)
     try:

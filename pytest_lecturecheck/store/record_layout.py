@@ -73,6 +73,7 @@ _EVIDENCE: Final = {
     "declared_memory_bytes": "memory.declared_bytes",
     "watchdog_stop": "memory.watchdog_stop",
     "factorisations": "factorisations",
+    "live_buffers": "live_buffers",
     "is_program": "is_program",
     "no_answer": "exit.no_answer",
     "lost_supervisor": "exit.lost_supervisor",
@@ -123,7 +124,7 @@ RECORD_LAYOUTS: Final[Mapping[type, Mapping[str, tuple[str, ...]]]] = {
 }
 """For each class that is stored flat: the path of attributes for each key of the record."""
 
-_RENAMED: Final[Mapping[type, Mapping[str, str]]] = {
+RENAMED_ATTRIBUTES: Final[Mapping[type, Mapping[str, str]]] = {
     CellRun: {"reported_values": "figures"},
     Verdict: {"reported_values": "figures"},
     LectureBudget: {"reported_values": "figures"},
@@ -176,7 +177,7 @@ def nested_values(cls: Any) -> dict[str, list[str]]:
 
 def renamed_keys(cls: Any) -> dict[str, str]:
     """Return the key of each attribute that is not named like its key."""
-    return _renamed_by_layout().get(cls, {}) | dict(_RENAMED.get(cls, {}))
+    return _renamed_by_layout().get(cls, {}) | dict(RENAMED_ATTRIBUTES.get(cls, {}))
 
 
 @functools.cache

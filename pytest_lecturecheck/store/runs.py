@@ -1,7 +1,8 @@
 """
 Convert runs, verdicts and budgets to builtin types and back, for files and for other processes.
 
-The conversion itself is :mod:`pytest_lecturecheck.store.codec`, which is loaded when something is first converted.
+The conversion itself is :mod:`pytest_lecturecheck.store.record_writer` and
+:mod:`pytest_lecturecheck.store.record_reader`, which is loaded when something is first read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.files import read_plain_bytes
 from pytest_lecturecheck.model.run import Run
+from pytest_lecturecheck.store.record_writer import to_plain
 from pytest_lecturecheck.store.surrogates import restore_surrogates
 from pytest_lecturecheck.verdict import Verdict
 from pytest_lecturecheck.verdict.kept_session import KeptRun
@@ -152,15 +154,13 @@ def entry_from_dict(plain: object, place: str = "entry") -> KeptRun:
 
 
 def _to_dict(value: Run | Verdict | LectureBudget) -> dict[str, Any]:
-    from pytest_lecturecheck.store.codec import to_plain  # noqa: PLC0415 - loads cattrs
-
     plain = to_plain(value)
     assert isinstance(plain, dict)  # noqa: S101 - the record of a dataclass is a dict; this tells the type checker
     return {"schema": SCHEMA, **plain}
 
 
 def _from_dict(cls: type[_T], plain: Mapping[str, Any], name: str) -> _T:
-    from pytest_lecturecheck.store.codec import CodecError, from_plain  # noqa: PLC0415 - loads cattrs
+    from pytest_lecturecheck.store.record_reader import CodecError, from_plain  # noqa: PLC0415 - loads cattrs
 
     check_schema(plain)
     try:

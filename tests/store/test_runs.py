@@ -1,8 +1,9 @@
 import datetime as dt
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from support.made_records import changed, made_evidence, made_run
 from pytest_lecturecheck.diagnosis import Cause, CauseKind
 from pytest_lecturecheck.errors import RunFileError
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
-from pytest_lecturecheck.model.device import Device, DeviceUse
+from pytest_lecturecheck.model.device import Device, DeviceUse, LiveBuffers
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric, Unavailable
@@ -184,6 +185,7 @@ def test_whatever_a_lecture_prints_can_be_sent(run):
 
 LATER = {
     "factorisations",
+    "live_buffers",
     "is_program",
     "crash_stack",
     "children",
@@ -216,6 +218,21 @@ def test_records_of_the_flat_model_are_read_and_written_byte_for_byte():
 
 def test_a_run_with_everything_survives():
     assert run_from_dict(json.loads(json.dumps(run_to_dict(RUN)))) == RUN
+
+
+@pytest.mark.parametrize("cls", [Run, Evidence])
+def test_every_attribute_of_a_flat_record_has_a_row(cls):
+    paths = {path[: index + 1] for path in RECORD_LAYOUTS[cls].values() for index in range(len(path))}
+    hints = get_type_hints(cls)
+    nested = {name: hints[name] for (name, *rest) in paths if rest}
+    top = {(item.name,) for item in fields(cls)}
+    assert paths == top | {(name, item.name) for name, kind in nested.items() for item in fields(kind)}
+
+
+def test_arrays_that_were_alive_survive():
+    alive = LiveBuffers(shape="(3,)", dtype="float32", count=2, size_bytes=24)
+    run = changed(RUN, evidence=replace(RUN.evidence, live_buffers=(alive,)))
+    assert run_from_dict(json.loads(json.dumps(run_to_dict(run)))) == run
 
 
 def test_a_verdict_survives_with_its_comparisons_and_its_cause():

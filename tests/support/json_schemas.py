@@ -43,7 +43,7 @@ MOMENT = {"type": "string", "description": "ISO 8601; empty if unknown"}
 
 
 class RecordSchemas:
-    """Schemas of dataclasses as :mod:`pytest_lecturecheck.store.codec` writes them; each class has one definition."""
+    """Schemas of dataclasses as :mod:`pytest_lecturecheck.store.record_writer` writes them; each class has one."""
 
     def __init__(self):
         self.definitions = {}

@@ -1,10 +1,10 @@
 """
-Convert frozen dataclasses of the model to builtin types and back, as their annotations say.
+Convert builtin types to frozen dataclasses of the model, as the annotations say.
 
-Attributes at their defaults are left out, so that a run of hundreds of cells stays small. A key that no attribute has
-is refused. :mod:`pytest_lecturecheck.store.record_layout` says where keys and attributes differ.
+Attributes at their defaults are left out of records. A key that no attribute has is refused.
+:mod:`pytest_lecturecheck.store.record_layout` says where keys and attributes differ.
 
-This module loads cattrs: import it where an entry is packed or unpacked, not before.
+This module loads cattrs: import it where a record is read, not before.
 """
 
 from __future__ import annotations
@@ -13,22 +13,17 @@ import dataclasses
 import datetime as dt
 import enum
 import functools
-import math
-import numbers
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.gen import make_dict_structure_fn, override
 
 from pytest_lecturecheck.model.metric import Measurement, Reading, Unavailable
-from pytest_lecturecheck.store.record_layout import key_order, nested_values, renamed_keys
+from pytest_lecturecheck.store.record_layout import nested_values, renamed_keys
 from pytest_lecturecheck.store.surrogates import escape_surrogates
 
-Plain: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
-"""What JSON and process boundaries carry: builtin types only, no NaN, no lone surrogates."""
-_Hook: TypeAlias = Callable[[Any], Any]
 _T = TypeVar("_T")
 _MOST: Final = 1 << 256
 """Far beyond every count and size; integers of more than 1,024 bits cannot be turned into a ``float``."""
@@ -54,27 +49,13 @@ class CodecError(Exception):
         return CodecError(self.problem, f"{place}{self.place}")
 
 
-def to_plain(value: object) -> Plain:
-    """
-    Convert a value of the model to builtin types.
-
-    Numbers of other libraries become ``int`` and ``float``. Numbers that JSON does not have become text (``"inf"``).
-    Lone surrogates are escaped.
-
-    Raises:
-        TypeError: the value is of a type that no record holds.
-    """
-    plain: Plain = _converter().unstructure(value)
-    return plain
-
-
 def from_plain(cls: type[_T], plain: object, name: str) -> _T:
     """
     Convert builtin types back to a dataclass of the model.
 
     Args:
         cls: the dataclass.
-        plain: the value that :func:`to_plain` returned.
+        plain: the value that :func:`pytest_lecturecheck.store.record_writer.to_plain` returned.
         name: what messages call the value.
 
     Raises:
@@ -89,46 +70,27 @@ def from_plain(cls: type[_T], plain: object, name: str) -> _T:
 @functools.cache
 def _converter() -> Converter:
     converter = Converter()
-    for kind, write, read in (
-        (str, _text_to_plain, _text_from_plain),
-        (int, _number_to_plain, _int_from_plain),
-        (float, _number_to_plain, _float_from_plain),
-        (bool, _as_it_is, _bool_from_plain),
-        (dt.date, _day_to_plain, _day_from_plain),
-        # Every closed set of words is a StrEnum: without these two rows it would be read and written as a str.
-        (enum.StrEnum, _word_to_plain, _word_from_plain),
+    for kind, read in (
+        (str, _text_from_plain),
+        (int, _int_from_plain),
+        (float, _float_from_plain),
+        (bool, _bool_from_plain),
+        (dt.date, _day_from_plain),
+        # Every closed set of words is a StrEnum: without this row it would be read as a str.
+        (enum.StrEnum, _word_from_plain),
     ):
-        converter.register_unstructure_hook(kind, write)
         converter.register_structure_hook(kind, read)
     converter.register_structure_hook(Reading, functools.partial(_reading_from_plain, converter))
-    for matches, write_of, read_of in (
-        (dataclasses.is_dataclass, _dataclass_writer, _dataclass_reader),
-        (_is_tuple, _items_writer, _items_reader),
-        (_is_mapping, _mapping_writer, _mapping_reader),
+    for matches, read_of in (
+        (dataclasses.is_dataclass, _dataclass_reader),
+        (_is_tuple, _items_reader),
+        (_is_mapping, _mapping_reader),
     ):
-        converter.register_unstructure_hook_factory(matches, functools.partial(write_of, converter))
         converter.register_structure_hook_factory(matches, functools.partial(read_of, converter))
     return converter
 
 
 # -- dataclasses ------------------------------------------------------------------------------------------------------
-
-
-def _dataclass_writer(converter: Converter, cls: Any) -> _Hook:
-    renames = {name: override(rename=key) for name, key in renamed_keys(cls).items()}
-    write = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True, **renames)  # type: ignore[arg-type]
-    groups = tuple(nested_values(cls))
-    if not groups:
-        return write
-    order = key_order(cls)
-
-    def write_flat(value: Any) -> dict[str, Any]:
-        plain = write(value)
-        for group in groups:
-            plain.update(plain.pop(group, {}))
-        return {key: plain[key] for key in order if key in plain}
-
-    return write_flat
 
 
 def _dataclass_reader(converter: Converter, cls: Any) -> Callable[[Any, Any], Any]:
@@ -203,11 +165,6 @@ def _is_mapping(annotation: Any) -> bool:
     return typing.get_origin(annotation) is Mapping
 
 
-def _items_writer(converter: Converter, annotation: Any) -> _Hook:
-    write = _lazily(converter.get_unstructure_hook, typing.get_args(annotation)[0])
-    return lambda items: [write()(item) for item in items]
-
-
 def _items_reader(converter: Converter, annotation: Any) -> Callable[[Any, Any], Any]:
     kind = typing.get_args(annotation)[0]
     read = _lazily(converter.get_structure_hook, kind)
@@ -216,11 +173,6 @@ def _items_reader(converter: Converter, annotation: Any) -> Callable[[Any, Any],
         return tuple(_each(read(), kind, ((f"[{index}]", item) for index, item in enumerate(_expect(list, plain)))))
 
     return read_items
-
-
-def _mapping_writer(converter: Converter, annotation: Any) -> _Hook:
-    keys, values = (_lazily(converter.get_unstructure_hook, item) for item in typing.get_args(annotation))
-    return lambda held: {str(keys()(key)): values()(item) for key, item in held.items()}
 
 
 def _mapping_reader(converter: Converter, annotation: Any) -> Callable[[Any, Any], Any]:
@@ -251,40 +203,6 @@ def _each(read: Callable[[Any, Any], Any], kind: Any, items: Iterable[tuple[str,
 
 
 # -- words and numbers ------------------------------------------------------------------------------------------------
-
-
-def _as_it_is(value: Any) -> Plain:
-    plain: Plain = value
-    return plain
-
-
-def _text_to_plain(value: Any) -> Plain:
-    return escape_surrogates(value) if isinstance(value, str) else _refuse(value)
-
-
-def _number_to_plain(value: Any) -> Plain:
-    kind = type(value)
-    if kind is int or (kind is float and math.isfinite(value)):
-        plain: Plain = value
-        return plain
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        return float(value) if math.isfinite(value) else str(float(value))
-    return _refuse(value)
-
-
-def _day_to_plain(value: Any) -> Plain:
-    return value.isoformat() if isinstance(value, dt.date) else _refuse(value)
-
-
-def _word_to_plain(value: Any) -> Plain:
-    return str(value.value)
-
-
-def _refuse(value: object) -> Plain:
-    msg = f"{type(value).__name__} {value!r} cannot be kept in a record"
-    raise TypeError(msg)
 
 
 def _text_from_plain(plain: Any, _: Any) -> str:
