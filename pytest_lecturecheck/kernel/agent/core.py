@@ -119,6 +119,7 @@ class Agent:
         self.kernel.lecturecheck_agent = self
 
     def _watch_replies(self) -> None:
+        self._load("output_flushing")["spare_idle_flushes"](sys.stdout, sys.stderr)
         replies = self._load("replies")
         replies["attach_payload"](self.kernel, KEY, self.payload)
         if self.folder:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.files import open_plain
-from pytest_lecturecheck.kernel.agent import device_memory_recorder
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.device_profile_reading import read_device_profile
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
@@ -50,7 +49,9 @@ class DeviceMemoryWatch:
         if plan is None or cell.number not in plan.cells or not is_here:
             return
         path = Path(session.kernel.folder) / RECORD
-        answer = await call_silently(session, device_memory_recorder, "begin", repr(str(path)), STATE, seconds=_SECONDS)
+        answer = await call_silently(
+            session, "device_memory_recorder", "begin", repr(str(path)), STATE, seconds=_SECONDS
+        )
         self._is_recording = answer["state"] == "started"
         if not self._is_recording:
             self._note(cell, str(answer["text"]))
@@ -62,7 +63,7 @@ class DeviceMemoryWatch:
             return result
         error = ""
         if not session.has_ended:
-            answer = await call_silently(session, device_memory_recorder, "end", STATE, seconds=_SECONDS)
+            answer = await call_silently(session, "device_memory_recorder", "end", STATE, seconds=_SECONDS)
             error = str(answer["text"])
         path = Path(session.kernel.folder) / RECORD
         try:

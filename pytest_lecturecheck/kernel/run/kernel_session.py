@@ -14,18 +14,6 @@ import zmq
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.agent import core as agent
-from pytest_lecturecheck.kernel.agent import (
-    device_agent,
-    import_watch,
-    installed_packages,
-    kernel_exit,
-    line_numbers,
-    line_sampling,
-    live_buffers,
-    replies,
-    software_report,
-    sparse_watch,
-)
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
@@ -41,6 +29,7 @@ from pytest_lecturecheck.kernel.process.teardown import (
     kill_tree,
     wait_exit,
 )
+from pytest_lecturecheck.kernel.run.agent_source import module_code, module_source
 from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
 from pytest_lecturecheck.kernel.run.oom_watch import OomWatch
 from pytest_lecturecheck.model.evidence import KernelExit, WatchdogStop
@@ -57,18 +46,21 @@ _SHUTDOWN_SECONDS: Final = 1.0
 _HELPER_SECONDS: Final = 1.0
 """Time for the helper processes of a kernel of another language to end after it."""
 _AGENT_MODULES: Final = (
-    device_agent,
-    import_watch,
-    installed_packages,
-    kernel_exit,
-    line_numbers,
-    line_sampling,
-    live_buffers,
-    replies,
-    software_report,
-    sparse_watch,
+    "device_agent",
+    "import_watch",
+    "installed_packages",
+    "kernel_exit",
+    "line_numbers",
+    "line_sampling",
+    "live_buffers",
+    "output_flushing",
+    "replies",
+    "software_report",
+    "sparse_watch",
 )
-_ALWAYS_LOADED: Final = ("import_watch", "kernel_exit", "line_sampling", "replies", "software_report")
+_ALWAYS_LOADED: Final = (
+    *("import_watch", "kernel_exit", "line_sampling", "output_flushing", "replies", "software_report"),
+)
 _AGENT_FILE: Final = "<lecturecheck agent>"
 _COMPILED_AGENT: Final = "agent"
 """Name of the compiled agent's file in the kernel's private folder."""
@@ -76,7 +68,9 @@ _LOAD_AGENT: Final = """
 import marshal
 with open(path, "rb") as file:
     code, sources = marshal.load(file)
-exec(code, {"__name__": "lecturecheck_agent", "shell": shell, "folder": folder, "sources": sources})
+agent = {"__name__": "lecturecheck_agent"}
+exec(code, agent)
+agent["Agent"](shell, folder, sources).install()
 """
 _AGENT_NAME: Final = "get_ipython().kernel.lecturecheck_agent"
 
@@ -318,9 +312,10 @@ class KernelSession:
 
 
 def _agent_code(folder: str) -> str:
-    install = f"Agent(shell, {folder!r}, {_other_sources()!r}).install()"
+    sources = {name: module_source(name) for name in _AGENT_MODULES}
+    install = f"Agent(shell, {folder!r}, {sources!r}).install()"
     return (
-        f"exec(compile({_source(agent.__file__) + install!r}, '{_AGENT_FILE}', 'exec'), "
+        f"exec(compile({module_source('core') + install!r}, '{_AGENT_FILE}', 'exec'), "
         "{'__name__': 'lecturecheck_agent', 'shell': get_ipython()})"
     )
 
@@ -328,21 +323,10 @@ def _agent_code(folder: str) -> str:
 @functools.cache
 def _compiled_agent() -> bytes:
     """Return the agent for kernels of this interpreter; compiling it would take a tenth of a kernel's start."""
-    install = "Agent(shell, folder, sources).install()"
-    code = compile(_source(agent.__file__) + install, _AGENT_FILE, "exec", dont_inherit=True)
-    sources: dict[str, Any] = dict(_other_sources())
+    sources: dict[str, Any] = {name: module_source(name) for name in _AGENT_MODULES}
     for name in _ALWAYS_LOADED:
-        sources[name] = compile(sources[name], agent.module_file(name), "exec", dont_inherit=True)
-    return marshal.dumps((code, sources))
-
-
-def _other_sources() -> dict[str, str]:
-    return {module.__name__.rpartition(".")[2]: _source(module.__file__) for module in _AGENT_MODULES}
-
-
-@functools.cache
-def _source(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
+        sources[name] = module_code(name, agent.module_file(name))
+    return marshal.dumps((module_code("core", _AGENT_FILE), sources))
 
 
 def _software(payload: dict[str, Any]) -> Software:

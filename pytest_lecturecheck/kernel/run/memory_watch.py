@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_lecturecheck.kernel.agent import capture_reader, memory_levels, memory_recorder
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
 from pytest_lecturecheck.kernel.messages.memory_reply import clean_levels, merge_processes, read_error
 from pytest_lecturecheck.kernel.process.installed import resolve_program
@@ -116,7 +115,7 @@ class MemoryWatch:
             return
         capture = folder / _CAPTURE
         given = (repr(str(capture)), str(plan.record_bytes), SHELL, STATE)
-        answer = await call_silently(session, memory_recorder, "begin", *given, seconds=_RECORD_SECONDS)
+        answer = await call_silently(session, "memory_recorder", "begin", *given, seconds=_RECORD_SECONDS)
         if answer["state"] == "started":
             self._capture = capture
             return
@@ -156,7 +155,7 @@ class MemoryWatch:
     ) -> PeakProfile | None:
         state = ""
         if not session.has_ended:
-            answer = await call_silently(session, memory_recorder, "end", STATE, seconds=_RECORD_SECONDS)
+            answer = await call_silently(session, "memory_recorder", "end", STATE, seconds=_RECORD_SECONDS)
             state = answer["state"]
         flame_graph = capture.with_name(FLAME_GRAPH)
         payload, why = await self._run_reader(session, capture, flame_graph)
@@ -183,7 +182,7 @@ class MemoryWatch:
     async def _run_reader(self, session: KernelSession, capture: Path, flame_graph: Path) -> tuple[Any, str]:
         """Run the reader with the kernel's interpreter; return what it found, and why it found nothing."""
         program = resolve_program(str(session.kernel.manager.kernel_spec.argv[0]))
-        source = agent_source(capture_reader)
+        source = agent_source("capture_reader")
         try:
             process = await asyncio.create_subprocess_exec(
                 *(program, "-c", _READER, source, str(capture), str(flame_graph)),
@@ -253,7 +252,7 @@ async def take_level(
         alone: compare with no other level, which costs the kernel half a megabyte less.
     """
     given = (SHELL, STATE, f"trims={trims}", f"clears={clears}", f"alone={alone}")
-    answer = await call_silently(session, memory_levels, "answer", *given, seconds=_LEVEL_SECONDS)
+    answer = await call_silently(session, "memory_levels", "answer", *given, seconds=_LEVEL_SECONDS)
     if answer["state"] != "taken":
         return MemoryLevels(reason=answer["text"] or "the kernel left no answer")
     return replace(clean_levels(answer.get("level")), is_alone=alone)

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_lecturecheck.errors import LectureCheckError
-from pytest_lecturecheck.kernel.agent import profiling_agent as agent_profiling
 from pytest_lecturecheck.kernel.run.cell_folders import make_cell_folder
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Tracing
@@ -125,7 +124,7 @@ class Profiler:
 
     async def _ask(self, session: KernelSession, name: str, *arguments: object, seconds: float) -> tuple[str, str]:
         """Call a function of the profiling agent; return its state and, if it failed, the reason."""
-        answer = await call_silently(session, agent_profiling, name, *map(repr, arguments), seconds=seconds)
+        answer = await call_silently(session, "profiling_agent", name, *map(repr, arguments), seconds=seconds)
         return answer["state"], answer["text"]
 
     def _not_traced(self, cell: Cell, why: str) -> None:

@@ -11,7 +11,6 @@ import functools
 import json
 import marshal
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from pytest_lecturecheck.files import open_plain
@@ -39,14 +38,14 @@ if name not in state:
 
 
 async def call_silently(
-    session: KernelSession, module: ModuleType, function: str, *arguments: str, seconds: float
+    session: KernelSession, name: str, function: str, *arguments: str, seconds: float
 ) -> dict[str, Any]:
     """
     Call a function of a module of the agent; its first argument is the file for its answer.
 
     Args:
         session: the kernel, on this machine.
-        module: the module.
+        name: the module.
         function: the function.
         arguments: further arguments, as Python's text; :data:`SHELL` and :data:`STATE` are given as they are.
         seconds: time for the answer.
@@ -55,13 +54,13 @@ async def call_silently(
         The answer: ``state``, ``text`` and what the function adds; ``state`` is empty where there is no answer, and
         ``text`` says why.
     """
-    folder, name = Path(session.kernel.folder), module.__name__.rpartition(".")[2]
+    folder = Path(session.kernel.folder)
     answer = folder / _ANSWER_FILE
     answer.unlink(missing_ok=True)
     # Compiling in the kernel would raise its memory by more than a megabyte.
     is_compiled = session.has_own_interpreter
     source = folder / f"{name}.{'code' if is_compiled else 'py'}"
-    source.write_bytes(_compiled(module) if is_compiled else agent_source(module).encode())
+    source.write_bytes(_compiled(name) if is_compiled else agent_source(name).encode())
     call = f"{_CALL}state[name][{function!r}]({', '.join((repr(str(answer)), *arguments))})"
     shell = "get_ipython()"
     state = f"vars({shell}.kernel).setdefault('lecturecheck_modules', {{}})"
@@ -76,10 +75,9 @@ async def call_silently(
 
 
 @functools.cache
-def _compiled(module: ModuleType) -> bytes:
+def _compiled(name: str) -> bytes:
     """Return a module of the agent for kernels of this interpreter."""
-    name = module.__name__.rpartition(".")[2]
-    return marshal.dumps(compile(agent_source(module), f"<lecturecheck {name}>", "exec", dont_inherit=True))
+    return marshal.dumps(compile(agent_source(name), f"<lecturecheck {name}>", "exec", dont_inherit=True))
 
 
 def _read_answer(path: Path) -> dict[str, Any]:

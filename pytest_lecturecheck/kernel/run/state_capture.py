@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_lecturecheck.files import open_plain, remove_tree
-from pytest_lecturecheck.kernel.agent import replay_agent
 from pytest_lecturecheck.kernel.run.agent_source import agent_source
 from pytest_lecturecheck.kernel.run.kernel_session import KernelSession
 from pytest_lecturecheck.kernel.run.ports import Capture
@@ -91,7 +90,7 @@ async def _ask(session: KernelSession, source: str, folder: Path, limit_bytes: i
     path = Path(session.kernel.folder) / _ANSWER_FILE
     path.unlink(missing_ok=True)
     call = f"capture({str(path)!r}, get_ipython(), {source!r}, {str(folder)!r}, {limit_bytes})"
-    code = f"compile({agent_source(replay_agent) + call!r}, '<lecturecheck replay>', 'exec')"
+    code = f"compile({agent_source('replay_agent') + call!r}, '<lecturecheck replay>', 'exec')"
     names = "{'__name__': 'lecturecheck_replay', 'get_ipython': get_ipython}"
     reply = await session.ask(f"exec({code}, {names})", _SECONDS)
     if reply is None:
