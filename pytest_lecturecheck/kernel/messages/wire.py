@@ -102,8 +102,7 @@ class Mailbox:
             for _ in range(_AT_ONCE):
                 if self._is_closed:
                     return
-                frames = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
-                for message in read_message(frames, self._session, self._is_needed):
+                for message in read_message(self._receive(), self._session, self._is_needed):
                     self._take(message)
         except zmq.Again:
             if self._unsent:
@@ -117,6 +116,13 @@ class Mailbox:
             self.look()
             raise
         self.look()
+
+    def _receive(self) -> list[zmq.Frame]:
+        """Return the frames of one message; ``recv_multipart`` asks the socket after each whether there are more."""
+        frames = [self._socket.recv(zmq.DONTWAIT, copy=False)]
+        while frames[-1].more:
+            frames.append(self._socket.recv(zmq.DONTWAIT, copy=False))
+        return frames
 
     def _send_waiting(self) -> None:
         # Reading EVENTS resets the edge; messages that arrive later set it again.
@@ -159,10 +165,12 @@ def read_message(
 def _unpack(
     parts: Sequence[Buffer], session: Any, is_needed: Callable[[Buffer, Buffer], bool]
 ) -> Iterable[dict[str, Any]]:
-    if len(parts) < _PARTS or (session.auth is not None and not compare_digest(parts[0], session.sign(parts[1:5]))):
+    if len(parts) < _PARTS:
         return ()
     content = parts[4]
     if content == _BUSY or not is_needed(parts[1], content):
+        return ()
+    if session.auth is not None and not compare_digest(parts[0], session.sign(parts[1:5])):
         return ()
     if content == _IDLE:
         return (_idle_status(session.unpack(bytes(parts[2]))),)

@@ -59,6 +59,7 @@ class CellMarking:
         self._after_seconds = after_seconds
         self._interval_seconds = min(_LONGEST_INTERVAL_SECONDS, max(_SHORTEST_INTERVAL_SECONDS, after_seconds / _PART))
         self._asker: LineAsker | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._marking: _Marking | None = None
 
@@ -77,10 +78,14 @@ class CellMarking:
         self._marking = None
         can_ask = self._session.has_agent and self._session.kernel.location.is_here
         if can_ask and 0 < self._after_seconds < float("inf"):
-            self._task = asyncio.ensure_future(self._mark(cell))
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._after_seconds, self._begin_marks, cell)
 
     def end(self) -> CellMarks | None:
         """Return the marks of the cell, or ``None`` if it was short or could not be asked."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -100,8 +105,11 @@ class CellMarking:
             self._asker.close()
             self._asker = None
 
+    def _begin_marks(self, cell: Cell) -> None:
+        self._timer = None
+        self._task = asyncio.ensure_future(self._mark(cell))
+
     async def _mark(self, cell: Cell) -> None:
-        await asyncio.sleep(self._after_seconds)
         marking = _Marking(cell=cell, log=MarkLog(self._interval_seconds), loops=find_loops(cell.source))
         self._marking = marking
         files = CellFiles(cell, self._cells)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
@@ -27,7 +28,7 @@ from pytest_lecturecheck.kernel.run.observations import (
     line_of_error,
 )
 from pytest_lecturecheck.kernel.run.printed_errors import printed_error_findings
-from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder, idle_cell
+from pytest_lecturecheck.kernel.run.record_builder import RunRecordBuilder
 from pytest_lecturecheck.kernel.run.run_clock import RunClock
 from pytest_lecturecheck.model.cell_marks import CellMarks
 from pytest_lecturecheck.model.cell_run import CellError, CellRun, CellStatus
@@ -152,7 +153,7 @@ class CellRunner:
         session.kernel.provisioner.mark_stderr()
         session.probe.begin_cell()
         devices.begin_cell()
-        self._sent_at = process_clock()
+        self._sent_at = time.monotonic()
         try:
             request = session.client.begin_cell(notebook_cell, cell.index)
             self._on_sent()
@@ -162,7 +163,9 @@ class CellRunner:
             self.marks = self._parts.marking.end()
             measured = session.probe.end_cell()
             used = devices.end_cell()
-        return request, replace(measured, readings={**measured.readings, **used}), has_ended
+        if used:
+            measured = replace(measured, readings={**measured.readings, **used})
+        return request, measured, has_ended
 
     async def _time_out(self, cell: Cell, request: Request, measured: CellReadings, limit: TimeoutFacts) -> CellEnd:
         """Read what the cell is doing, then stop it."""
@@ -192,7 +195,10 @@ class CellRunner:
 
     def _children(self) -> tuple[str, ...]:
         kernel = self._session.kernel
-        return describe_children(kernel.pid, self._sent_at) if kernel.location.is_here else ()
+        if not kernel.location.is_here:
+            return ()
+        sent_at = process_clock() - (time.monotonic() - self._sent_at)
+        return describe_children(kernel.pid, sent_at)
 
     def _judge(self, cell: Cell, reply: Reply, measured: CellReadings) -> CellEnd:
         """Determine the status of a cell that has ended."""
@@ -210,11 +216,8 @@ class CellRunner:
         record.add_findings(faults)
         status = self._status(cell, error)
         factorisations = reply.payload.get("factorisations", ())
-        result = replace(
-            self._result(cell, status, measured, cell_devices),
-            error=error,
-            reported_values=reported,
-            factorisations=factorisations,
+        result = self._result(
+            cell, status, measured, cell_devices, error=error, reported_values=reported, factorisations=factorisations
         )
         if status is not CellStatus.FAILED:
             return CellEnd(result=result)
@@ -239,9 +242,14 @@ class CellRunner:
         running = CellEvidence(cell=cell, measured=measured, devices=cell_devices, earlier=earlier)
         return self._parts.evidence.build(self._session, self._folder, running)
 
-    def _result(self, cell: Cell, status: CellStatus, measured: CellReadings, cell_devices: CellDevices) -> CellRun:
-        return replace(
-            idle_cell(cell),
+    def _result(
+        self, cell: Cell, status: CellStatus, measured: CellReadings, cell_devices: CellDevices, **more: Any
+    ) -> CellRun:
+        return CellRun(
+            number=cell.number,
+            index=cell.index,
+            line=cell.line,
+            opening_line=cell.opening_line,
             status=status,
             readings={**measured.readings, **cell_devices.readings},
             allocators=cell_devices.allocators,
@@ -249,6 +257,7 @@ class CellRunner:
             start_footprint_bytes=measured.start_footprint_bytes,
             output_extract=self._session.client.text.text,
             marks=self.marks,
+            **more,
         )
 
 
@@ -261,12 +270,13 @@ def stray_error_findings(session: KernelSession, cells: Sequence[Cell], running:
         cells: the lecture's cells.
         running: the cell that was running, or that ran last.
     """
-    by_index = {cell.index: cell for cell in cells}
-    for index, text in session.client.take_stray_text():
+    text_by_index, fault_by_index = session.client.take_stray_text(), session.client.take_reply_faults()
+    by_index = {cell.index: cell for cell in cells} if text_by_index or fault_by_index else {}
+    for index, text in text_by_index:
         cell = by_index.get(index, running) if index is not None else running
         if not cell.expects_error:
             yield from printed_error_findings(text, cell)
-    for index, fault in session.client.take_reply_faults():
+    for index, fault in fault_by_index:
         cell = by_index.get(index, running)
         yield Finding(
             kind=FindingKind.KERNEL,
