@@ -14,6 +14,14 @@ from typing import Final
 
 from pytest_lecturecheck.model.probe import Probe
 
+# Only the module of this system is loaded.
+if sys.platform == "linux":
+    from pytest_lecturecheck.probe.memory import _linux
+elif sys.platform == "darwin":
+    from pytest_lecturecheck.probe.memory import _darwin
+else:
+    from pytest_lecturecheck.probe.memory import _windows
+
 DEFAULT_INTERVAL_SECONDS: Final = 0.025
 
 
@@ -39,8 +47,6 @@ def open_memory_probe(
         read_group: returns the bytes that the run's own memory group holds (Linux), or ``None`` where it has none.
     """
     if sys.platform == "linux":
-        from pytest_lecturecheck.probe.memory import _linux  # noqa: PLC0415 - only the module of this system is loaded
-
         return _linux.open_probe(
             pid,
             interval_seconds=interval_seconds,
@@ -49,10 +55,6 @@ def open_memory_probe(
             read_group=read_group,
         )
     elif sys.platform == "darwin":  # noqa: RET505 - type checkers treat code after it as unreachable
-        from pytest_lecturecheck.probe.memory import _darwin  # noqa: PLC0415 - as above
-
         return _darwin.open_probe(pid, interval_seconds=interval_seconds)
     else:
-        from pytest_lecturecheck.probe.memory import _windows  # noqa: PLC0415 - as above
-
         return _windows.open_probe(pid, interval_seconds=interval_seconds)
