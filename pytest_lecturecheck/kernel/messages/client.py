@@ -25,7 +25,7 @@ from pytest_lecturecheck.kernel.messages.answer_watch import LOOK_SECONDS, Answe
 from pytest_lecturecheck.kernel.messages.execute_requests import ExecuteRequests
 from pytest_lecturecheck.kernel.messages.message_log import MessageLog
 from pytest_lecturecheck.kernel.messages.reported_values_reader import ReportedValuesReader
-from pytest_lecturecheck.kernel.messages.wire import Buffer, Mailbox
+from pytest_lecturecheck.kernel.messages.wire import Buffer, Mailbox, Needs
 from pytest_lecturecheck.kernel.process.launch import Kernel
 from pytest_lecturecheck.kernel.process.outputs import BoundedText
 from pytest_lecturecheck.kernel.process.quiet import HarmlessLog
@@ -174,7 +174,8 @@ class LectureClient(NotebookClient):
         self._channels.start_channels(stdin=False, hb=False, control=False)
         session = self._channels.session
         shell = Mailbox(self._channels.shell_channel.socket, session, self._take_reply)
-        iopub = Mailbox(self._channels.iopub_channel.socket, session, self._take_output, self._is_needed)
+        needs = Needs(message=self._is_needed, whole_streams=self._needs_whole_streams)
+        iopub = Mailbox(self._channels.iopub_channel.socket, session, self._take_output, needs)
         self._mailboxes, self._requests = [shell, iopub], ExecuteRequests(session, shell)
         widget_channel: Any = _WidgetChannel(session, shell)
         self.kc = widget_channel
@@ -261,6 +262,9 @@ class LectureClient(NotebookClient):
         if self._request is not None:
             self._request.message_count += 1
         return False
+
+    def _needs_whole_streams(self) -> bool:
+        return self.keep_outputs or any(self.output_hook_stack.values())
 
     def _keep_whole(self, message: dict[str, Any], index: int) -> None:
         """Keep an output message, or stop keeping any where the outputs are too many."""

@@ -21,6 +21,9 @@ from typing import Any, Final, TypeAlias
 import zmq
 from jupyter_client.adapter import adapt
 
+from pytest_lecturecheck.deferred_dataclass import dataclass
+from pytest_lecturecheck.kernel.process.outputs import SkippedText
+
 Buffer: TypeAlias = bytes | memoryview
 _PARTS: Final = 5
 """Signature, header, parent's header, metadata, content; buffers follow."""
@@ -43,6 +46,20 @@ _WHOLE_ESCAPES: Final = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """
+    What the user of a mailbox needs, asked for each message.
+
+    Attributes:
+        message: called with header and content as they arrived; returns False for what need not be read.
+        whole_streams: returns False if of a long text only the number of characters is needed, but for its ends.
+    """
+
+    message: Callable[[Buffer, Buffer], bool] = lambda _header, _content: True
+    whole_streams: Callable[[], bool] = lambda: True
+
+
 class Mailbox:
     """
     Reads one socket of a kernel from the running event loop.
@@ -55,7 +72,7 @@ class Mailbox:
         socket: the socket; only its plain methods may be used elsewhere.
         session: holds the key.
         take: called with each message.
-        is_needed: called with header and content as they arrived; returns False for what need not be read.
+        needs: what its user needs of each message.
     """
 
     def __init__(
@@ -63,13 +80,13 @@ class Mailbox:
         socket: Any,
         session: Any,
         take: Callable[[dict[str, Any]], None],
-        is_needed: Callable[[Buffer, Buffer], bool] = lambda _header, _content: True,
+        needs: Needs | None = None,
     ) -> None:
         """Start reading."""
         self._socket: zmq.Socket[bytes] = zmq.Socket.shadow(socket.underlying)
         self._session = session
         self._take = take
-        self._is_needed = is_needed
+        self._needs = needs or Needs()
         self._unsent: deque[Sequence[bytes]] = deque()
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
@@ -102,7 +119,7 @@ class Mailbox:
             for _ in range(_AT_ONCE):
                 if self._is_closed:
                     return
-                for message in read_message(self._receive(), self._session, self._is_needed):
+                for message in read_message(self._receive(), self._session, self._needs):
                     self._take(message)
         except zmq.Again:
             if self._unsent:
@@ -139,7 +156,7 @@ class Mailbox:
 def read_message(
     frames: Sequence[zmq.Frame],
     session: Any,
-    is_needed: Callable[[Buffer, Buffer], bool] = lambda _header, _content: True,
+    needs: Needs | None = None,
 ) -> Iterable[dict[str, Any]]:
     """
     Read one message.
@@ -147,28 +164,27 @@ def read_message(
     Args:
         frames: what has arrived.
         session: holds the key.
-        is_needed: see :class:`Mailbox`.
+        needs: what is needed of it; ``None`` for all.
 
     Returns:
         The message. A long stream, which a kernel may send as one message of hundreds of megabytes, is split into
-        shorter ones. Nothing if the message is malformed, not signed with the connection's key, or not needed.
+        shorter ones, whose text may be :class:`SkippedText`. Nothing if the message is malformed, not signed with the
+        connection's key, or not needed.
     """
     # Large frames are not copied.
     parts = [frame.buffer if len(frame.buffer) > _PIECE_BYTES else frame.bytes for frame in frames]
     try:
         _, parts = session.feed_identities(parts)
-        return _unpack(parts, session, is_needed)
+        return _unpack(parts, session, needs or Needs())
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()
 
 
-def _unpack(
-    parts: Sequence[Buffer], session: Any, is_needed: Callable[[Buffer, Buffer], bool]
-) -> Iterable[dict[str, Any]]:
+def _unpack(parts: Sequence[Buffer], session: Any, needs: Needs) -> Iterable[dict[str, Any]]:
     if len(parts) < _PARTS:
         return ()
     content = parts[4]
-    if content == _BUSY or not is_needed(parts[1], content):
+    if content == _BUSY or not needs.message(parts[1], content):
         return ()
     if session.auth is not None and not compare_digest(parts[0], session.sign(parts[1:5])):
         return ()
@@ -188,7 +204,8 @@ def _unpack(
         message["content"] = session.unpack(bytes(content))
         return (_checked(message if str(header.get("version")).startswith(_PROTOCOL) else adapt(message)),)
     name, end = start[1].decode(), len(content) - len(_STREAM_END)
-    return ({**message, "content": {"name": name, "text": text}} for text in _pieces(content, start.end(), end))
+    texts = _pieces(content, start.end(), end, keeps_all=needs.whole_streams())
+    return ({**message, "content": {"name": name, "text": text}} for text in texts)
 
 
 def _idle_status(parent: dict[str, Any]) -> dict[str, Any]:
@@ -204,14 +221,37 @@ def _checked(message: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-def _pieces(content: Buffer, start: int, end: int, piece_bytes: int = _PIECE_BYTES) -> Iterator[str]:
-    """Decode the inside of a JSON string piece by piece."""
+def _pieces(
+    content: Buffer, start: int, end: int, piece_bytes: int = _PIECE_BYTES, *, keeps_all: bool = True
+) -> Iterator[str]:
+    """Decode the inside of a JSON string piece by piece; of those between the first and the last one, maybe none."""
+    last_start = end - piece_bytes
+    is_first = True
     while start < end:
-        stop = end if end - start <= piece_bytes else _boundary(content, start, start + piece_bytes)
-        # Drop pieces that are signed and yet no JSON.
-        with suppress(ValueError):
-            yield json.loads(f'"{str(content[start:stop], "utf-8", "replace")}"')
-        start = stop
+        # Two pieces are left for what is not a whole number of them, so that the last one is no short one.
+        rest = end - start
+        length = piece_bytes if rest >= 2 * piece_bytes or keeps_all else (rest + 1) // 2
+        stop = end if rest <= piece_bytes else _boundary(content, start, start + length)
+        if keeps_all or is_first or stop > last_start:
+            # Drop pieces that are signed and yet no JSON.
+            with suppress(ValueError):
+                yield _decode(content[start:stop])
+        else:
+            with suppress(ValueError):
+                yield SkippedText(_count_chars(bytes(content[start:stop])))
+        start, is_first = stop, False
+
+
+def _decode(piece: Buffer) -> str:
+    text: str = json.loads(f'"{str(piece, "utf-8", "replace")}"')
+    return text
+
+
+def _count_chars(piece: bytes) -> int:
+    """Return the number of characters of a piece; where each escape is a backslash and one character, count these."""
+    if piece.isascii() and b"\\\\" not in piece and b"\\u" not in piece:
+        return len(piece) - piece.count(b"\\")
+    return len(_decode(piece))
 
 
 def _boundary(content: Buffer, start: int, end: int) -> int:

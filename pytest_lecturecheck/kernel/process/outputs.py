@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Self
 
 _HEAD_CHARS: Final = 4_096
 _TAIL_CHARS: Final = 16_384
+
+
+class SkippedText(str):
+    """
+    Stands for text that was not decoded because nobody keeps it; empty itself.
+
+    Args:
+        chars: number of its characters.
+    """
+
+    __slots__ = ("chars",)
+    chars: int
+
+    def __new__(cls, chars: int) -> Self:
+        """Return an empty text that knows how many characters are missing."""
+        text = super().__new__(cls)
+        text.chars = chars
+        return text
 
 
 class BoundedText:
@@ -32,7 +50,12 @@ class BoundedText:
         self.total_chars = 0
 
     def append(self, text: str) -> None:
-        """Add ``text``, however long it is."""
+        """Add ``text``, however long it is; skipped text comes between texts that are longer than what is kept."""
+        if isinstance(text, SkippedText):
+            self.total_chars += text.chars
+            self._tail.clear()
+            self._tail_size = 0
+            return
         self.total_chars += len(text)
         if (room := self._head_chars - len(self._head)) > 0:
             self._head += text[:room]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from jupyter_client.session import Session
 
 from pytest_lecturecheck.kernel.messages import wire
+from pytest_lecturecheck.kernel.process.outputs import BoundedText, SkippedText
 
 
 def received(parts, session):
@@ -78,10 +79,10 @@ def test_long_content_that_is_no_plain_stream_comes_whole():
     assert message["content"] == content
 
 
-def pieces(text, piece_bytes, *, ascii_only):
+def pieces(text, piece_bytes, *, ascii_only, keeps_all=True):
     content = json.dumps({"name": "stdout", "text": text}, ensure_ascii=ascii_only).encode()
     start = wire._STREAM_START.match(content).end()
-    return list(wire._pieces(content, start, len(content) - len(wire._STREAM_END), piece_bytes))
+    return list(wire._pieces(content, start, len(content) - len(wire._STREAM_END), piece_bytes, keeps_all=keeps_all))
 
 
 def test_half_a_surrogate_pair_loses_no_text():
@@ -101,6 +102,35 @@ def test_pieces_of_nothing_but_backslashes():
 )
 def test_pieces_of_any_text_make_up_the_text(text, piece_bytes, ascii_only):
     assert "".join(pieces(text, piece_bytes, ascii_only=ascii_only)) == text
+
+
+@given(
+    text=st.text(
+        alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from('ab\\"\n\x00\U0001f600')), max_size=600
+    ),
+    repeats=st.integers(1, 20),
+    ascii_only=st.booleans(),
+)
+def test_text_that_is_skipped_is_counted(text, repeats, ascii_only):
+    whole, bounded = (BoundedText(head_chars=10, tail_chars=10) for _ in range(2))
+    whole.append(text * repeats)
+    # Half a piece has more characters than are kept, whatever they are.
+    found = pieces(text * repeats, 260, ascii_only=ascii_only, keeps_all=False)
+    for piece in found:
+        bounded.append(piece)
+    assert (bounded.text, bounded.total_chars) == (whole.text, whole.total_chars)
+
+
+def test_a_long_stream_that_nobody_keeps_is_not_decoded():
+    session = Session(key=b"k")
+    sent = packed(session, "stream", {"name": "stdout", "text": "0123456789\n" * 1_000_000})
+    needs = wire.Needs(whole_streams=lambda: False)
+    texts = [
+        found["content"]["text"] for found in wire.read_message([zmq.Frame(part) for part in sent], session, needs)
+    ]
+    skipped = [text for text in texts if isinstance(text, SkippedText)]
+    assert len(skipped) > 6
+    assert sum(len(text) for text in texts) + sum(text.chars for text in skipped) == 11_000_000
 
 
 def exchange(session, act):
@@ -169,7 +199,8 @@ def test_what_is_not_needed_is_not_read():
     seen = []
 
     async def act(mailbox, there, taken):
-        mailbox._is_needed = lambda header, content: seen.append((header, content)) or b"input" not in header
+        wanted = lambda header, content: seen.append((header, content)) or b"input" not in header  # noqa: E731
+        mailbox._needs = wire.Needs(message=wanted)
         there.send_multipart(packed(session, "status", {"execution_state": "busy"}))
         there.send_multipart(packed(session, "execute_input", {"code": "1"}))
         there.send_multipart(packed(session, "status", {"execution_state": "idle"}))
