@@ -16,8 +16,8 @@ Built copies, environments and hidden folders hold no lectures, unless one is na
 from __future__ import annotations
 
 import codecs
-import functools
 import os
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from pathlib import Path
@@ -112,14 +112,19 @@ def explain_no_lecture(path: Path) -> str:
 
 def contains_at_ends(path: Path, *words: bytes) -> bool:
     """Return True if one of the words occurs in the first or last 16 KiB of a file; see :func:`words_at_ends`."""
-    return bool(words_at_ends(path, words))
+    return bool(words_at_ends(path, {word: (word,) for word in words}))
 
 
-def words_at_ends(path: Path, words: tuple[bytes, ...]) -> frozenset[bytes]:
+def words_at_ends(path: Path, words: Mapping[bytes, Sequence[bytes]]) -> frozenset[bytes]:
     """
     Return the words that occur in the first or last 16 KiB of a file, where its settings are.
 
     Longer metadata (such as widget states) can hide the words.
+
+    Args:
+        path: the file.
+        words: the words to look for, by what stands in every file that has one of them: most files have none of that,
+            and are searched no further.
     """
     try:
         with open_plain(path, most_bytes=None) as stream:
@@ -133,15 +138,8 @@ def words_at_ends(path: Path, words: tuple[bytes, ...]) -> frozenset[bytes]:
         return frozenset()
     if size <= 2 * _ENDS_BYTES:
         begin, rest = begin + rest, b""
-    # Most files have none of the stems, and each is searched for once.
-    stems = {stem for stem in set(map(_stem, words)) if stem in begin or stem in rest}
-    return frozenset(word for word in words if _stem(word) in stems and (word in begin or word in rest))
-
-
-@functools.cache
-def _stem(word: bytes) -> bytes:
-    """Return what words with different punctuation have in common; a search is slow where its last letter repeats."""
-    return word.strip(b'":y')
+    there = [sign for sign in words if sign in begin or sign in rest]
+    return frozenset(word for sign in there for word in words[sign] if word in begin or word in rest)
 
 
 def read_paired_suffixes(path: Path) -> frozenset[str]:

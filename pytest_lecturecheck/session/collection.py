@@ -33,6 +33,8 @@ from pytest_lecturecheck.session.pytest_arguments import Arguments
 _NAMES_SHOWN: Final = 3
 _ITEM_WORDS: Final = (b"concurrency", b"axes:", b'"axes"', b"variants:", b'"variants"')
 """What a lecture contains that may set its own concurrency or its variants."""
+_WORDS: Final = {FORMATS_WORD.strip(b'"'): (FORMATS_WORD,), b"lecturecheck": _ITEM_WORDS}
+"""The words that decide about items and pairs, by a sign of them; a search for a word with quotes is slower."""
 
 
 class LectureCollection:
@@ -251,7 +253,7 @@ class LectureCollection:
         """Return the words at the ends of a file that say whether all of it has to be read now; read once."""
         key = os.fspath(path)
         if key not in self._words_found:
-            self._words_found[key] = words_at_ends(path, (FORMATS_WORD, *_ITEM_WORDS))
+            self._words_found[key] = words_at_ends(path, _WORDS)
         return self._words_found[key]
 
     def missing_pages(self) -> list[str]:
