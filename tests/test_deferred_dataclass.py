@@ -4,8 +4,10 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 import threading
 from dataclasses import FrozenInstanceError, field
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +172,14 @@ def test_bases_and_a_dictionary_are_refused():
     for options, bases in (({"slots": True}, (written(),)), ({}, ())):
         with pytest.raises(TypeError, match="expected slots=True and no bases"):
             deferred_dataclass.dataclass(**options)(type("Odd", bases, {}))
+
+
+def test_the_package_uses_it_wherever_it_can_be_imported():
+    folder = Path(deferred_dataclass.__file__).parent
+    standard = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"^from dataclasses import .*\bdataclass\b", path.read_text("utf-8"), re.MULTILINE)
+    }
+    # The page's module is copied into books.
+    assert standard == {"page/budget_page.py"}

@@ -14,10 +14,9 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from pytest_lecturecheck.deferred_dataclass import dataclass
 
 DIRECTIVE: Final = "lecture-budget"
 BUDGETS: Final = "lecture-budgets"
