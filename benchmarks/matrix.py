@@ -117,7 +117,9 @@ def fill_cache(cache: Path, folder: Path, part: Part, extra: list[str]) -> None:
     """Compile a part's programs in a session that is not kept: its times are those of compiling."""
     for name in (NUTS, "pytest.ini"):
         shutil.copy(HERE / name, folder)
-    axes = {"sampler": SAMPLERS[:1], **part.axes, "size": SIZES[NUTS][:1]}
+    axes = {"sampler": SAMPLERS[:1], **part.axes}
+    # A vectorized sampler is another program for each number of draws; a sequential one is not.
+    axes["size"] = axes["size"] if "vectorized" in axes["sampler"] else axes["size"][:1]
     axes.pop("concurrency", None)
     run(Part(NUTS, axes), extra, folder=folder, cache=cache)
 

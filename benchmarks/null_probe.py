@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pytest_lecturecheck.model.metric import Metric, Reading
-from pytest_lecturecheck.model.probe import CellReadings, Probe, Snapshot
-from pytest_lecturecheck.model.timeline import MemorySample
-from pytest_lecturecheck.session import workbench
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_lecturecheck.model.metric import Metric, Reading
+    from pytest_lecturecheck.model.probe import CellReadings, Probe, Snapshot
+    from pytest_lecturecheck.model.timeline import MemorySample
+
+_PORTS = "pytest_lecturecheck.session.kernel_ports"
+_opened: list[NullProbe] = []
 
 
 class NullProbe:
@@ -18,6 +25,8 @@ class NullProbe:
 
     def end_cell(self) -> CellReadings:
         """Give no readings."""
+        from pytest_lecturecheck.model.probe import CellReadings  # noqa: PLC0415 - loaded by now, and not before
+
         return CellReadings(readings={}, start_footprint_bytes=None)
 
     def snapshot(self) -> Snapshot | None:
@@ -38,9 +47,17 @@ class NullProbe:
 
 
 def _open_nothing(*_arguments: object, **_options: object) -> Probe:
-    return NullProbe()
+    _opened.append(NullProbe())
+    return _opened[-1]
 
 
-def pytest_configure() -> None:
-    """Put the null probe where the session takes its probes from."""
-    workbench.open_memory_probe = _open_nothing  # type: ignore[assignment]
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """Put the null probe where kernels take their probes from; a lecture's setup has loaded the module."""
+    sys.modules[_PORTS].open_memory_probe = _open_nothing  # type: ignore[attr-defined]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session that was measured all the same: it would be no comparison."""
+    if session.testscollected and not _opened:
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
