@@ -1,0 +1,84 @@
+"""Flushes of ipykernel's output streams: in vain they cost nothing, and no output is late for its cell."""
+
+import threading
+
+import pytest
+
+from pytest_lecturecheck.kernel.agent.output_flushing import spare_idle_flushes
+from pytest_lecturecheck.model.run import Outcome
+
+
+class Stream:
+    """Has what the agent uses of ``ipykernel.iostream.OutStream``."""
+
+    __module__ = "ipykernel.iostream"
+
+    def __init__(self):
+        self._buffers, self.echo, self.flushed, self.sent = {}, None, 0, []
+        self.may_send = threading.Event()
+
+    def flush(self):
+        self.flushed += 1
+
+    def _flush(self):
+        taken, self._buffers = self._buffers, {}
+        self.may_send.wait(10)
+        self.sent.append(taken)
+
+
+@pytest.fixture
+def stream():
+    made = Stream()
+    spare_idle_flushes(made)
+    return made
+
+
+def test_an_idle_stream_is_not_flushed(stream):
+    stream.flush()
+    assert stream.flushed == 0
+    stream._buffers["cell"] = "text"
+    stream.flush()
+    assert stream.flushed == 1
+
+
+def test_a_stream_with_an_echo_is_flushed(stream):
+    stream.echo = object()
+    stream.flush()
+    assert stream.flushed == 1
+
+
+def test_a_stream_whose_text_is_on_its_way_is_flushed(stream):
+    stream._buffers["cell"] = "text"
+    sender = threading.Thread(target=stream._flush)
+    sender.start()
+    while stream._buffers:
+        pass
+    stream.flush()
+    stream.may_send.set()
+    sender.join()
+    assert (stream.flushed, stream.sent) == (1, [{"cell": "text"}])
+    stream.flush()
+    assert stream.flushed == 1
+
+
+def test_other_streams_are_left_alone():
+    class Other(Stream):
+        __module__ = "elsewhere"
+
+    class Older:
+        __module__ = "ipykernel.iostream"
+
+    for stream in (Other(), Older(), None):
+        before = dict(getattr(stream, "__dict__", {}))
+        spare_idle_flushes(stream)
+        assert dict(getattr(stream, "__dict__", {})) == before
+
+
+def test_output_belongs_to_its_cell(bench):
+    sources = [f"import sys; print({number}); print({-number}, file=sys.stderr)" for number in range(120)]
+    run = bench.run(*sources)
+    assert run.outcome is Outcome.COMPLETED
+    assert [sorted(cell.output_extract.split()) for cell in run.cells] == [
+        sorted([str(number), str(-number)]) for number in range(120)
+    ]
+    assert run.findings == ()
