@@ -103,6 +103,7 @@ class Agent:
 
     def install(self) -> None:
         """Wrap the few functions through which a cell's actions can be observed."""
+        self._load("output_flushing")["spare_idle_flushes"](sys.stdout, sys.stderr)
         self._watch_replies()
         self._watch_shell_lines()
         self._watch_breakpoints()
@@ -119,7 +120,6 @@ class Agent:
         self.kernel.lecturecheck_agent = self
 
     def _watch_replies(self) -> None:
-        self._load("output_flushing")["spare_idle_flushes"](sys.stdout, sys.stderr)
         replies = self._load("replies")
         replies["attach_payload"](self.kernel, KEY, self.payload)
         if self.folder:
