@@ -1,5 +1,6 @@
 """Flushes of ipykernel's output streams: in vain they cost nothing, and no output is late for its cell."""
 
+import os
 import threading
 
 import pytest
@@ -57,6 +58,18 @@ def test_a_stream_whose_text_is_on_its_way_is_flushed(stream):
     stream.may_send.set()
     sender.join()
     assert (stream.flushed, stream.sent) == (1, [{"cell": "text"}])
+    stream.flush()
+    assert stream.flushed == 1
+
+
+def test_a_stream_is_flushed_after_a_fork(monkeypatch):
+    hooks = {}
+    monkeypatch.setattr(os, "register_at_fork", lambda **given: hooks.update(given), raising=False)
+    stream = Stream()
+    spare_idle_flushes(stream)
+    stream.flush()
+    assert stream.flushed == 0
+    hooks["after_in_parent"]()
     stream.flush()
     assert stream.flushed == 1
 
