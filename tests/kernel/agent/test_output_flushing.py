@@ -2,9 +2,11 @@
 
 import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_lecturecheck.kernel.agent import output_flushing
 from pytest_lecturecheck.kernel.agent.output_flushing import spare_idle_flushes
 from pytest_lecturecheck.model.run import Outcome
 
@@ -28,27 +30,43 @@ class Stream:
 
 
 @pytest.fixture
-def stream():
+def clock(monkeypatch):
+    """Stop the clock of the streams; what is added to it are later moments."""
+    moments = [0.0]
+    monkeypatch.setattr(output_flushing, "time", SimpleNamespace(monotonic=lambda: moments[-1]))
+    return moments
+
+
+@pytest.fixture
+def stream(clock):
+    assert clock == [0.0]
     made = Stream()
     spare_idle_flushes(made)
     return made
 
 
-def test_an_idle_stream_is_not_flushed(stream):
+def test_an_idle_stream_is_not_flushed_again_at_once(stream, clock):
     stream.flush()
-    assert stream.flushed == 0
-    stream._buffers["cell"] = "text"
     stream.flush()
     assert stream.flushed == 1
+    stream._buffers["cell"] = "text"
+    stream.flush()
+    assert stream.flushed == 2
+    stream._buffers.clear()
+    clock.append(1.0)
+    stream.flush()
+    assert stream.flushed == 3
 
 
 def test_a_stream_with_an_echo_is_flushed(stream):
     stream.echo = object()
     stream.flush()
-    assert stream.flushed == 1
+    stream.flush()
+    assert stream.flushed == 2
 
 
 def test_a_stream_whose_text_is_on_its_way_is_flushed(stream):
+    stream.flush()
     stream._buffers["cell"] = "text"
     sender = threading.Thread(target=stream._flush)
     sender.start()
@@ -57,21 +75,23 @@ def test_a_stream_whose_text_is_on_its_way_is_flushed(stream):
     stream.flush()
     stream.may_send.set()
     sender.join()
-    assert (stream.flushed, stream.sent) == (1, [{"cell": "text"}])
+    assert (stream.flushed, stream.sent) == (2, [{"cell": "text"}])
     stream.flush()
-    assert stream.flushed == 1
+    assert stream.flushed == 2
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_stream_is_flushed_after_a_fork(monkeypatch):
     hooks = {}
     monkeypatch.setattr(os, "register_at_fork", lambda **given: hooks.update(given), raising=False)
     stream = Stream()
     spare_idle_flushes(stream)
     stream.flush()
-    assert stream.flushed == 0
-    hooks["after_in_parent"]()
     stream.flush()
     assert stream.flushed == 1
+    hooks["after_in_parent"]()
+    stream.flush()
+    assert stream.flushed == 2
 
 
 def test_other_streams_are_left_alone():
