@@ -39,6 +39,8 @@ _IDLE_SILENCE_SECONDS: Final = 10.0
 """Silence on iopub between reply and idle status after which the rest of the output is given up."""
 _LATE_OUTPUT_SECONDS: Final = 120.0
 """Time after a cell's reply during which its output may continue."""
+_CONTRADICTION_SECONDS: Final = 1.0
+"""Wait this long for a second reply where the first says "ok" and the output has an error."""
 _OUTPUTS: Final = frozenset({"stream", "error", "display_data", "execute_result"})
 _REPORTED_TYPE: Final = MIME_TYPE.encode()
 
@@ -80,6 +82,7 @@ class Request:
         index: the cell's position in the notebook.
         reply: what has arrived so far.
         done: resolves once reply and idle status have both arrived.
+        contradicted: resolves once a second reply has arrived.
         message_count: output messages so far.
         no_answer: why the kernel will never answer, or ``None``.
     """
@@ -91,6 +94,7 @@ class Request:
         self.index = index
         self.reply = Reply()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.contradicted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.message_count = 0
         self.no_answer: NoAnswer | None = None
 
@@ -182,13 +186,13 @@ class LectureClient(NotebookClient):
         while True:
             request = self._begin(self._channels.kernel_info(), None, -1)
             while not request.reply.status:
-                await self._wait(request, _NUDGE_SECONDS)
+                await self._wait(request.done, _NUDGE_SECONDS)
                 if self.kernel.provisioner.ended.done():
                     msg = "the kernel ended before it was ready"
                     raise KernelStartError(msg)
             self._language_info = request.reply.content.get("language_info")
             # The subscription may be younger than the answer; then its idle status is lost and we ask again.
-            if await self._wait(request, _NUDGE_SECONDS):
+            if await self._wait(request.done, _NUDGE_SECONDS):
                 return
 
     def disconnect(self) -> None:
@@ -210,6 +214,8 @@ class LectureClient(NotebookClient):
             return
         if request.reply.status:
             self._note_reply_fault(parent, "more than one reply arrived; a kernel sends one")
+            if not request.contradicted.done():
+                request.contradicted.set_result(None)
             if status != "error":
                 return
         request.reply.content = message["content"]
@@ -309,18 +315,18 @@ class LectureClient(NotebookClient):
         self._mailboxes[0].look()
         return self._request
 
-    async def _wait(self, request: Request, seconds: float | None) -> bool:
-        """Wait for the request, the end of the process or ``seconds``; return True if the request has ended."""
-        waited = {request.done, self.kernel.provisioner.ended}
+    async def _wait(self, moment: asyncio.Future[None], seconds: float | None) -> bool:
+        """Wait for a moment of a request, the end of the process or ``seconds``; return whether the moment came."""
+        waited = {moment, self.kernel.provisioner.ended}
         await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return request.done.done()
+        return moment.done()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def ask(self, code: str, timeout_seconds: float | None) -> Reply | None:
         """Run ``code`` silently, outside the lecture's history; return ``None`` if no answer arrives in time."""
         request = self._begin(self._execute(code, silent=True), None, -1)
-        await self._wait(request, timeout_seconds)
+        await self._wait(request.done, timeout_seconds)
         return request.reply if request.reply.status else None
 
     def send(self, code: str) -> None:
@@ -350,6 +356,14 @@ class LectureClient(NotebookClient):
             Whether the cell ended; ``False`` after ``seconds``, when the process ended first, and when the kernel will
             never answer (see :attr:`Request.no_answer`).
         """
+        ended = await self._wait_end(request, seconds)
+        if ended and self.errors and request.reply.status == "ok":
+            # A lecture may have sent the reply. The kernel's own comes through another socket than the end of the
+            # output, and so perhaps later.
+            await self._wait(request.contradicted, _CONTRADICTION_SECONDS)
+        return ended
+
+    async def _wait_end(self, request: Request, seconds: float | None) -> bool:
         loop, answer = asyncio.get_running_loop(), AnswerWatch(self.kernel, self._channels, request.msg_id)
         deadline = None if seconds is None else loop.time() + seconds
         answered_at: float | None = None
@@ -358,7 +372,7 @@ class LectureClient(NotebookClient):
             if request.reply.status:
                 # Only the rest of the output is missing. It may be long, so only silence ends the wait.
                 seen, answered_at = request.message_count, answered_at or loop.time()
-                if await self._wait(request, _IDLE_SILENCE_SECONDS):
+                if await self._wait(request.done, _IDLE_SILENCE_SECONDS):
                     return True
                 is_over = loop.time() - answered_at > _LATE_OUTPUT_SECONDS or (left is not None and left <= 0)
                 if self.kernel.provisioner.ended.done() or request.message_count == seen or is_over:
@@ -366,7 +380,7 @@ class LectureClient(NotebookClient):
             elif left is not None and left <= 0:
                 return False
             else:
-                if await self._wait(request, LOOK_SECONDS if left is None else min(left, LOOK_SECONDS)):
+                if await self._wait(request.done, LOOK_SECONDS if left is None else min(left, LOOK_SECONDS)):
                     return True
                 if self._will_never_answer(request, answer):
                     return False

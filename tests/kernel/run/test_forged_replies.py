@@ -29,6 +29,21 @@ def test_a_second_reply_with_an_error_counts_and_is_a_finding(bench):
     assert (1, f"more than one reply arrived; a kernel sends one{UNTRUSTED}") in findings(run)
 
 
+def test_a_second_reply_may_arrive_after_the_end_of_the_output(bench):
+    run = bench.run(
+        "import threading\n"
+        "send = get_ipython().kernel.session.send\n"
+        "def send_late(stream, kind, *args, **named):\n"
+        "    if kind == 'execute_reply':\n"
+        "        return threading.Timer(0.3, send, (stream, kind, *args), named).start()\n"
+        "    return send(stream, kind, *args, **named)\n"
+        + forge("ok", ends=False)
+        + "kernel.session.send = send_late\n"
+        "1 / 0"
+    )
+    assert (1, f"more than one reply arrived; a kernel sends one{UNTRUSTED}") in findings(run)
+
+
 def test_a_reply_that_names_another_error_is_a_finding(bench):
     run = bench.run(
         "kernel = get_ipython().kernel\n"
