@@ -42,7 +42,8 @@ def lecture_costs(measured: Measured) -> dict[str, dict[str, LectureCost]]:
             continue
         rest = key.without("device")
         title = rest.lecture if not rest.axes else f"{rest.lecture} [{rest.text}]"
-        platform = key.platform if key.value("device") in {None, "gpu"} else f"{key.platform} on its CPU"
+        is_cpu_of_gpu_machine = key.value("device") == "cpu" and key.is_gpu_platform
+        platform = f"{key.platform} on its CPU" if is_cpu_of_gpu_machine else key.platform
         peaks = [peak for sample in group.complete if (peak := sample.value(Metric.PEAK_FOOTPRINT)) is not None]
         found.setdefault(platform, {})[title] = LectureCost(
             seconds=walls.median, peak_bytes=max(peaks, default=None), busy_seconds=_busy(group.samples)
@@ -136,14 +137,13 @@ def instance_section(measured: Measured, machines: Sequence[MachineType]) -> tup
     common = set.intersection(*(set(fit.costs) for fit in fits))
     split = {name: machine for name, machine in split_fleet(fits).items() if name in common}
     lost = losing_on_gpu(fits, common)
-    priced = {fit.machine.name: sum(fit.price_of(name) or 0 for name in common) for fit in fits if fit.machine.price}
-    answer = "no prices are stated in [machines]"
+    priced = _prices_of_all(fits, common)
+    answer = _why_no_price(fits, common)
     notes = []
     if priced and common:
         best = min(priced, key=lambda name: (priced[name], name))
-        answer = (
-            f"{best} is the cheapest single type: {_price(priced[best])} for the {len(common)} lectures measured on all"
-        )
+        lectures = "one lecture" if len(common) == 1 else f"{len(common)} lectures"
+        answer = f"{best} is the cheapest single type: {_price(priced[best])} for the {lectures} measured on all"
         by_name = {fit.machine.name: fit for fit in fits}
         total = sum(by_name[machine].price_of(name) or 0 for name, machine in split.items())
         if len(set(split.values())) > 1 and total < priced[best]:
@@ -165,6 +165,25 @@ def instance_section(measured: Measured, machines: Sequence[MachineType]) -> tup
     basis = f"medians of {sum(len(fit.costs) for fit in fits)} lectures and variants"
     section = Section(title=title, answer=f"{answer}.", basis=basis, tables=tuple(tables), notes=tuple(notes))
     return section, values
+
+
+def _why_no_price(fits: Sequence[Fit], common: set[str]) -> str:
+    if all(fit.machine.price is None for fit in fits):
+        return "no prices are stated in [machines]"
+    if not common:
+        return "no lecture was measured on all of these types of machines"
+    return "no type of machine with a price holds all lectures that were measured on all of them"
+
+
+def _prices_of_all(fits: Sequence[Fit], titles: set[str]) -> dict[str, float]:
+    """Return the price of all lectures by the type of machine; a type that does not hold one of them is left out."""
+    found = {}
+    for fit in fits:
+        prices = [fit.price_of(title) for title in titles]
+        known = [price for price in prices if price is not None]
+        if len(known) == len(prices):
+            found[fit.machine.name] = sum(known)
+    return found
 
 
 def losing_on_gpu(fits: Sequence[Fit], common: set[str]) -> list[str]:
@@ -215,7 +234,9 @@ def gpu_hours_section(measured: Measured, machines: Sequence[MachineType], build
 
 def _what_if(fit: Fit, cheap: Sequence[Fit], builds_per_year: int) -> list[str]:
     """Return what is saved if the lectures that are cheaper on a CPU are pinned to it."""
-    if fit.price is None or not fit.price:
+    # A lecture that does not fit is not paid for.
+    whole = sum(price for name in fit.costs if (price := fit.price_of(name)) is not None)
+    if not whole:
         return []
     pinned: dict[str, float] = {}
     for name in fit.costs:
@@ -228,7 +249,7 @@ def _what_if(fit: Fit, cheap: Sequence[Fit], builds_per_year: int) -> list[str]:
     saved = sum(pinned.values())
     count = "this lecture" if len(pinned) == 1 else f"these {len(pinned)} lectures"
     names = ", ".join(sorted(pinned))
-    less = f"{saved / fit.price:.0%} less, {number_text(saved * builds_per_year)} a year"
+    less = f"{saved / whole:.0%} less, {number_text(saved * builds_per_year)} a year"
     return [f"{fit.machine.name}: pin {count} to the CPU: {less}: {names}"]
 
 

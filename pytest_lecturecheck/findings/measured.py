@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
-from pytest_lecturecheck.findings.spread import Ratio, Spread, ratio_of, spread_of
+from pytest_lecturecheck.findings.spread import Ratio, Spread, ratio_of, ratio_of_medians, spread_of
 from pytest_lecturecheck.model.axis import KERNELS_PART
 from pytest_lecturecheck.model.kernel_pass import KernelPass
 from pytest_lecturecheck.model.metric import Metric
@@ -33,12 +33,14 @@ class Conditions:
         lecture: the lecture's name.
         axes: values of the axes, by name, without the number of kernels.
         kernel_count: kernels at once.
+        has_gpu: whether the machine had a GPU, or ``None`` where the run does not state its machine.
     """
 
     platform: str
     lecture: str
     axes: tuple[tuple[str, str], ...] = ()
     kernel_count: int = 1
+    has_gpu: bool | None = field(default=None, compare=False)
 
     def value(self, axis: str) -> str | None:
         """Return the value of an axis, or ``None``."""
@@ -46,13 +48,19 @@ class Conditions:
 
     def without(self, *axes: str) -> Conditions:
         """Return the conditions without some axes."""
-        left = tuple(item for item in self.axes if item[0] not in axes)
-        return Conditions(platform=self.platform, lecture=self.lecture, axes=left, kernel_count=self.kernel_count)
+        return replace(self, axes=tuple(item for item in self.axes if item[0] not in axes))
 
     @property
     def device(self) -> str:
-        """Return "cpu" or "gpu": what the axis says, else what the platform has."""
-        return self.value("device") or ("cpu" if self.platform.endswith("-cpu") else "gpu")
+        """Return "cpu" or "gpu": what the axis says, else what the machine has, else what the platform's label says."""
+        stated = self.value("device")
+        # Another value of the axis is the name of a variant.
+        return stated if stated in {"cpu", "gpu"} else "gpu" if self.is_gpu_platform else "cpu"
+
+    @property
+    def is_gpu_platform(self) -> bool:
+        """Return True if the machine has a GPU. A label that a user chose ("c6i.large") does not state it."""
+        return not self.platform.endswith("-cpu") if self.has_gpu is None else self.has_gpu
 
     @property
     def text(self) -> str:
@@ -158,8 +166,11 @@ class Group:
 
     @property
     def work(self) -> Spread | None:
-        """Return the median of the time of the work."""
-        return spread_of(list(self.work_by_round().values()))
+        """Return the median of the time of the work; passes count by their kernels."""
+        found = spread_of(list(self.work_by_round().values()))
+        if found is None or not self.passes:
+            return found
+        return replace(found, kernel_count=sum(bool(sample.passes) for sample in self.complete))
 
     def by_round(self, value: Callable[[Sample], float | None]) -> dict[int, float]:
         """Return a value of the warm samples by the number of their round."""
@@ -220,6 +231,11 @@ def work_ratio(base: Group, other: Group) -> Ratio | None:
     return ratio_of(base.work_by_round(), other.work_by_round(), kernel_of=kernel_of)
 
 
+def compared_work(base: Group, other: Group) -> Ratio | None:
+    """Compare the time of the work of two groups: by rounds where they ran in turn, else by their medians."""
+    return work_ratio(base, other) or ratio_of_medians(base.work, other.work)
+
+
 def pass_work_seconds(item: KernelPass) -> float:
     """Return the time of the work in one pass: what the lecture reports, else its wall time without compilation."""
     reported = [value.value for value in item.reported_values if value.name == STEP_VALUE]
@@ -229,16 +245,25 @@ def pass_work_seconds(item: KernelPass) -> float:
 def measure(sessions: Sequence[KeptSession]) -> Measured:
     """Return the samples of all sessions in groups; runs that were skipped or could not be read are left out."""
     found: dict[Conditions, list[Sample]] = {}
+    orders: dict[frozenset[str], tuple[str, ...]] = {}
     for number, session in enumerate(sessions):
         for kept in session.runs:
             if kept.run.outcome in _NO_RUN or kept.verdict.kind is VerdictKind.FAILED_BEFORE:
                 continue
-            key = conditions_of(kept.run)
+            key = _in_common_order(conditions_of(kept.run), orders)
             # Rounds of one session are comparable with each other only.
             sample = Sample(session=session.name, kept=kept, round=number * 100_000 + kept.run.repeat)
             found.setdefault(key, []).append(sample)
     groups = {key: Group(conditions=key, samples=tuple(samples)) for key, samples in found.items()}
     return Measured(groups=groups, sessions=tuple(sessions))
+
+
+def _in_common_order(conditions: Conditions, orders: dict[frozenset[str], tuple[str, ...]]) -> Conditions:
+    """Return conditions with their axes in the order in which the first session stated them; others may differ."""
+    names = tuple(name for name, _ in conditions.axes)
+    order = orders.setdefault(frozenset(names), names)
+    values = dict(conditions.axes)
+    return replace(conditions, axes=tuple((name, values[name]) for name in order))
 
 
 def conditions_of(run: Run) -> Conditions:
@@ -248,8 +273,13 @@ def conditions_of(run: Run) -> Conditions:
     unnamed = [part for part in run.variant.split(",") if part and "=" not in part]
     if unnamed:
         axes = {"variant": unnamed[0], **axes}
+    machine = run.speaker.machine
     return Conditions(
-        platform=run.platform, lecture=run.lecture, axes=tuple(axes.items()), kernel_count=max(1, len(run.members))
+        platform=run.platform,
+        lecture=run.lecture,
+        axes=tuple(axes.items()),
+        kernel_count=max(1, len(run.members)),
+        has_gpu=None if machine is None else bool(machine.accelerators),
     )
 
 

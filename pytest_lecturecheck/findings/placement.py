@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import field
@@ -10,7 +11,7 @@ from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.findings.measured import Group, Measured
-from pytest_lecturecheck.findings.spread import Conclusion, ratio_of
+from pytest_lecturecheck.findings.spread import Conclusion, ratio_of, ratio_of_medians
 from pytest_lecturecheck.model.cohort import safe_concurrency
 from pytest_lecturecheck.model.cohort_record import cohort_of
 from pytest_lecturecheck.model.fleet import ReaderTarget
@@ -189,17 +190,17 @@ def _unsafe(groups: Sequence[Group]) -> str:
 
 
 def _compare_devices(groups: Sequence[Group]) -> tuple[Placement, str] | None:
-    """Compare CPU and GPU over all variants that ran on both; the last size decides, as lectures are written for it."""
-    by_rest: dict[object, dict[str, Group]] = {}
+    """Compare CPU and GPU over all variants that ran on both; the one for which the GPU does best decides."""
+    by_rest: dict[object, dict[str, list[Group]]] = {}
     for group in groups:
         key = group.conditions
-        by_rest.setdefault((key.without("device").axes, key.kernel_count), {})[key.device] = group
+        both = by_rest.setdefault((key.without("device").axes, key.kernel_count), {"cpu": [], "gpu": []})
+        both[key.device].append(group)
     ratios = []
     for both in by_rest.values():
-        if set(both) == {"cpu", "gpu"}:
-            first, second = (list(both[device].by_round(_wall).values()) for device in ("cpu", "gpu"))
-            count = min(len(first), len(second))
-            ratio = ratio_of(dict(enumerate(sorted(first)[:count])), dict(enumerate(sorted(second)[:count])))
+        for first, second in itertools.product(both["cpu"], both["gpu"]):
+            ratio = ratio_of(first.by_round(_wall), second.by_round(_wall))
+            ratio = ratio or ratio_of_medians(first.spread(_wall), second.spread(_wall))
             if ratio is not None and ratio.conclusion not in {Conclusion.FEW, Conclusion.NOISY}:
                 ratios.append(ratio.spread.median)
     if not ratios:

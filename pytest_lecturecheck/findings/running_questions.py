@@ -60,7 +60,8 @@ def concurrency_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     limited = sum(safe < most for safe, most in parts)
     least = min(safe for safe, _ in parts)
     tried_text = "the one lecture" if len(parts) == 1 else f"all {len(parts)} lectures and variants"
-    answer = f"{least} kernels at once were safe for {tried_text} tried" if least else (
+    kernels = "one kernel at a time was" if least == 1 else f"{least} kernels at once were"
+    answer = f"{kernels} safe for {tried_text} tried" if least else (
         f"{limited} of {len(parts)} lectures and variants are not safe with every number tried"
     )  # fmt: skip
     gpu = "" if measured.has_gpu_runs else " Not answered for GPUs: no GPU runs."

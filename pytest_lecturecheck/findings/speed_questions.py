@@ -7,8 +7,16 @@ from dataclasses import replace
 
 from pytest_lecturecheck.findings.break_even import BreakEven, Compared, find_break_even
 from pytest_lecturecheck.findings.document import KeyValue, Picture, Point, Section, Series, Table
-from pytest_lecturecheck.findings.measured import Conditions, Group, Measured, count_runs, size_of, work_ratio
-from pytest_lecturecheck.findings.spread import Conclusion, Ratio, number_text, ratio_of
+from pytest_lecturecheck.findings.measured import (
+    Conditions,
+    Group,
+    Measured,
+    compared_work,
+    count_runs,
+    size_of,
+    work_ratio,
+)
+from pytest_lecturecheck.findings.spread import Conclusion, Ratio, number_text
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.units import format_duration
 
@@ -126,21 +134,30 @@ def break_even_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         for pair in _device_pairs(measured)
         if size_of(pair[0].conditions) is not None and pair[0].conditions.kernel_count == 1
     ]
-    found = [(base, other, ratio) for base, other in pairs if (ratio := _ratio_of_medians(base, other)) is not None]
+    found = [(base, other, ratio) for base, other in pairs if (ratio := compared_work(base, other)) is not None]
     if not found:
         why = "no GPU runs" if not measured.has_gpu_runs else "no lecture ran on both devices with several sizes"
         return Section(title=title, answer=f"not answered: {why}"), []
     curves: dict[Conditions, list[Compared]] = {}
-    for base, _, ratio in found:
-        key = replace(base.conditions.without("size", "device"), platform=_ANY)
+    machines = {(base.conditions.platform, other.conditions.platform) for base, other, _ in found}
+    for base, other, ratio in found:
+        # Curves of several pairs of machines are several curves.
+        names = f" ({_machines(base, other)})" if len(machines) > 1 else ""
+        key = replace(base.conditions.without("size", "device"), platform=names)
         curves.setdefault(key, []).append(Compared(size=size_of(base.conditions) or 1.0, ratio=ratio.spread))
     results = {key: find_break_even(points) for key, points in curves.items()}
-    rows = tuple((key.lecture, key.text, break_even_text(item), _range(curves[key])) for key, item in results.items())
+    rows = tuple(
+        (key.lecture, f"{key.text}{key.platform}", break_even_text(item), _range(curves[key]))
+        for key, item in results.items()
+    )
     numbers: tuple[tuple[object, ...], ...] = (
         ("lecture", "variant", "kind", "size", "low", "high"),
-        *((key.lecture, key.text, item.kind.value, item.size, item.low, item.high) for key, item in results.items()),
+        *(
+            (key.lecture, f"{key.text}{key.platform}", item.kind.value, item.size, item.low, item.high)
+            for key, item in results.items()
+        ),
     )
-    parts = [f"{key.lecture} {key.text} {break_even_text(item)}" for key, item in results.items()]
+    parts = [f"{key.lecture} {key.text}{key.platform} {break_even_text(item)}" for key, item in results.items()]
     more = f"; and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     mixes = "1 mix" if len(results) == 1 else f"{len(results)} mixes"
     section = Section(
@@ -156,11 +173,11 @@ def break_even_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
                 numbers=numbers,
             ),
         ),
-        pictures=_by_size("break-even", "GPU time / CPU time", [(b, r) for b, _, r in found], "device"),
+        pictures=_by_size("break-even", "GPU time / CPU time", [(_named(b, o), r) for b, o, r in found], "device"),
     )
     values = [
         KeyValue(
-            key=f"break-even {key.lecture} {key.text}",
+            key=f"break-even {key.lecture} {key.text}{key.platform}",
             value=item.size,
             low=item.low if item.low is not None else 0.0,
             high=item.high if item.high is not None else float("inf"),
@@ -182,20 +199,18 @@ def _device_pairs(measured: Measured) -> list[tuple[Group, Group]]:
         others = by_rest.get((rest, "gpu"), []) if device == "cpu" else []
         for base in groups:
             same = [other for other in others if other.conditions.platform == base.conditions.platform]
-            pairs += [(base, other) for other in (same or others)[:1]]
+            pairs += [(base, other) for other in same or others]
     return pairs
 
 
-def _ratio_of_medians(base: Group, other: Group) -> Ratio | None:
-    """Compare two groups: by rounds where they ran in turn, else every value with the median of the other group."""
-    paired = work_ratio(base, other)
-    if paired is not None:
-        return paired
-    middle = base.work
-    if middle is None or middle.median <= 0:
-        return None
-    later = list(other.work_by_round().values())
-    return ratio_of(dict.fromkeys(range(len(later)), middle.median), dict(enumerate(later)))
+def _named(base: Group, other: Group) -> Group:
+    """Return a group under the names of both machines, for the curves of a picture."""
+    return replace(base, conditions=replace(base.conditions, platform=_machines(base, other)))
+
+
+def _machines(base: Group, other: Group) -> str:
+    first, second = base.conditions.platform, other.conditions.platform
+    return first if first == second else f"{first} to {second}"
 
 
 def break_even_text(item: BreakEven) -> str:

@@ -118,6 +118,24 @@ def ratio_of(
     return Ratio(spread=spread, conclusion=_conclude(spread))
 
 
+def ratio_of_medians(base: Spread | None, other: Spread | None) -> Ratio | None:
+    """
+    Compare two quantities that were not measured in turn, such as times on two machines.
+
+    Both intervals count: the ends are the highest and the lowest ratio that they allow.
+    """
+    if base is None or other is None or min(base.low, other.low) <= 0:
+        return None
+    spread = Spread(
+        median=other.median / base.median,
+        low=other.low / base.high,
+        high=other.high / base.low,
+        count=min(base.count, other.count),
+        kernel_count=min(base.kernel_count, other.kernel_count),
+    )
+    return Ratio(spread=spread, conclusion=_conclude(spread))
+
+
 def _conclude(spread: Spread) -> Conclusion:
     if not spread.is_enough:
         return Conclusion.FEW

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from pytest_lecturecheck.findings.break_even import BreakEven, BreakEvenKind, Compared, find_break_even
-from pytest_lecturecheck.findings.spread import Spread, ratio_of, spread_of
+from pytest_lecturecheck.findings.spread import Spread, ratio_of, ratio_of_medians, spread_of
 
 SIZES = [10.0**power for power in range(2, 8)]
 
@@ -48,6 +48,25 @@ def test_the_interval_covers_the_truth_in_95_of_100_seeds():
 @pytest.mark.parametrize("noise", [0.0, 0.03, 0.3])
 def test_other_noise_is_covered_as_well(noise):
     found = [find_break_even(noisy(seed, noise=noise)) for seed in range(100)]
+    assert sum(item.size is not None and item.low <= TRUTH <= item.high for item in found) >= 95
+
+
+def on_two_machines(seed, noises, runs=6):
+    """The same curves where runs of one machine are no rounds of the other."""
+    draw = random.Random(seed)
+    points = []
+    for size in SIZES:
+        first, second = (
+            spread_of([time(size) * math.exp(draw.gauss(0, noise)) for _ in range(runs)])
+            for time, noise in zip((cpu, gpu), noises, strict=True)
+        )
+        points.append(Compared(size=size, ratio=ratio_of_medians(first, second).spread))
+    return find_break_even(points)
+
+
+@pytest.mark.parametrize("noises", [(0.1, 0.1), (0.3, 0.03), (0.03, 0.3)])
+def test_the_noise_of_both_machines_is_covered(noises):
+    found = [on_two_machines(seed, noises) for seed in range(100)]
     assert sum(item.size is not None and item.low <= TRUTH <= item.high for item in found) >= 95
 
 

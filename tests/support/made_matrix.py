@@ -7,19 +7,21 @@ from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileSumma
 from pytest_lecturecheck.model.run import Outcome, Run
 from pytest_lecturecheck.verdict import VerdictKind
 from support.made_cohorts import cohort, kernel
-from support.made_entries import MIB, failed, verdict
+from support.made_entries import MACHINE, MIB, failed, verdict
 from support.made_sessions import KeptRun, cell, kept, replace, session_of
 
 CPU, GPU = "made-up-cpu", "made-up-gpu"
+GPU_MACHINE = replace(MACHINE, accelerators=("made up",))
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
-def kept_in(variant, seconds, *, repeat=2, lecture="work.md", platform=CPU):
+def kept_in(variant, seconds, *, repeat=2, lecture="work.md", platform=CPU, machine=None):
     """A complete run of a variant; its first one is cold, compiles for half a second, and reads from the disk."""
     is_cold = repeat == 1
     more = {Metric.COMPILE: 0.5 if is_cold else 0.0, Metric.DISK_READ: 64 * MIB if is_cold else 0}
     more[Metric.READ_CALLS] = 65 * MIB
     keys = {"variant": variant, "repeat": repeat, "platform": platform, "compile_cache": "cold" if is_cold else "warm"}
+    keys["machine"] = machine or (GPU_MACHINE if platform == GPU else MACHINE)
     return kept(lecture, 300, seconds + more[Metric.COMPILE], more=more, **keys)
 
 
@@ -66,4 +68,4 @@ def traced():
     return KeptRun(run=run, verdict=verdict(VerdictKind.PROFILED, ""))
 
 
-__all__ = ["CPU", "GPU", "MIB", "SIZES", "cpu_session", "gpu_session", "kept_in", "rounds"]
+__all__ = ["CPU", "GPU", "GPU_MACHINE", "MIB", "SIZES", "cpu_session", "gpu_session", "kept_in", "rounds"]
