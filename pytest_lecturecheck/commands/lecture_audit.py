@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LEFT_OUT_FOLDERS: Final = frozenset({"__pycache__", "_build", "node_modules", "site-packages"})
 _MOST_FILES: Final = 20_000
+_MOST_NAMES: Final = 3
+_ANSWERS: Final = {True: "yes", False: "no", None: "not measured"}
 
 
 def audit_lectures(options: argparse.Namespace, root: Path) -> tuple[int, list[str]]:
@@ -90,6 +92,7 @@ def _plain(item: Placed) -> dict[str, Any]:
         "why": item.why,
         "from": "runs" if item.is_measured else "source",
         "peak_footprint_bytes": item.peak_bytes,
+        "reached_bytes": item.reached_bytes,
         "targets": item.targets,
         "front_matter": item.front_matter,
     }
@@ -97,24 +100,41 @@ def _plain(item: Placed) -> dict[str, Any]:
 
 def _lines(placed: Sequence[Placed], targets: Sequence[ReaderTarget], unread: Sequence[str]) -> list[str]:
     from pytest_lecturecheck.safe_text import one_line  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.units import format_size  # noqa: PLC0415 - as above
 
+    if not placed and not unread:
+        return ["no lecture was found here; call it from the top of the repository, or name that with --root"]
     lines = []
-    words = {True: "yes", False: "no", None: "not measured"}
     for item in placed:
         origin = "runs" if item.is_measured else "source"
         lines.append(f"{one_line(item.lecture)}: {item.placement.value} (from its {origin}: {one_line(item.why)})")
         if item.front_matter:
             lines.append(f"    front matter, below lecturecheck: {item.front_matter}")
-        peak = "not measured" if item.peak_bytes is None else format_size(item.peak_bytes)
-        readers = ", ".join(f"{name} {words[answer]}" for name, answer in item.targets.items())
-        lines.append(f"    peak {peak}; readers: {readers}")
+        readers = ", ".join(f"{name} {_ANSWERS[answer]}" for name, answer in item.targets.items())
+        lines.append(f"    peak {_peak_text(item)}; readers: {readers}")
     lines += [f"not read: {one_line(text, 500)}" for text in unread]
     counts = {kind: sum(item.placement == kind for item in placed) for kind in {item.placement for item in placed}}
     parts = [f"{count} {kind}" for kind, count in sorted(counts.items())]
-    caps = ", ".join(f"{target.name} {format_size(target.memory_bytes)}" for target in targets)
-    return [
-        *lines,
-        f"{len(placed)} lecture{'' if len(placed) == 1 else 's'}: {', '.join(parts) or 'none'}",
-        f"readers' memory: {caps}",
-    ]
+    lines.append(f"{len(placed)} lecture{'' if len(placed) == 1 else 's'}: {', '.join(parts) or 'none'}")
+    return [*lines, *(_reader_line(target, placed) for target in targets)]
+
+
+def _reader_line(target: ReaderTarget, placed: Sequence[Placed]) -> str:
+    """Count the lectures that a reader can run, and name those that it cannot."""
+    from pytest_lecturecheck.safe_text import one_line  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.units import format_declared_size  # noqa: PLC0415 - as above
+
+    parts = []
+    for answer, text in _ANSWERS.items():
+        names = [one_line(item.lecture) for item in placed if item.targets[target.name] is answer]
+        if names:
+            shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+            parts.append(f"{len(names)} {text}{'' if answer else f' ({shown})'}")
+    return f"{target.name}, {format_declared_size(target.memory_bytes)}: {', '.join(parts) or 'no lecture was read'}"
+
+
+def _peak_text(item: Placed) -> str:
+    from pytest_lecturecheck.units import format_size  # noqa: PLC0415 - not for help
+
+    if item.reached_bytes is not None and item.reached_bytes > (item.peak_bytes or 0):
+        return f">= {format_size(item.reached_bytes)} in a run that did not end well"
+    return "not measured" if item.peak_bytes is None else format_size(item.peak_bytes)

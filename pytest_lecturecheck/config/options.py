@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS: Final = default_values()
 _RECORD_RUNS: Final = 3
+TARGET_FLAG: Final = "--lecture-target"
 DEFAULTS: Final = RunSettings(**fields_of("run", _DEFAULTS), concurrency=())
 """The lowest layer of a lecture's settings."""
 
@@ -245,9 +246,9 @@ def _target_layer(name: str, stated: Sequence[ReaderTarget] | None) -> RunSettin
 
     targets = {target.name: target for target in stated or BUILT_IN_TARGETS}
     if name not in targets:
-        msg = f"--lecture-target {name!r} is not known; {expected_instead(name, targets)}"
+        msg = f"{TARGET_FLAG} {name!r} is not known; {expected_instead(name, targets)}"
         raise SettingsError(msg)
-    origin = f"--lecture-target {name}"
+    origin = f"{TARGET_FLAG} {name}"
     gpu = None if targets[name].has_gpu else GpuNeed.CPU
     origins = {"memory_cap_bytes": origin} | ({} if gpu is None else {"gpu": origin})
     return RunSettings(memory_cap_bytes=float(targets[name].memory_bytes), gpu=gpu, origins=origins)

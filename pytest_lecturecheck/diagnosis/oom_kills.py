@@ -25,14 +25,15 @@ _OF_LIMIT: Final = {
     OomScope.CONTAINER: "the container's memory limit",
     OomScope.SCHEDULER: "Slurm's memory limit",
 }
+_ADVICE_CAP: Final = (
+    "have the cell need less memory, or give it more: memory-cap in its front matter where that is set, else "
+    "--lecture-memory-cap SIZE"
+)
 _ADVICE: Final = {
-    OomScope.CAP: (
-        "have the cell need less memory, or give it more: memory-cap in its front matter where that is set, else "
-        "--lecture-memory-cap SIZE"
-    ),
     OomScope.CONTAINER: "have the cell need less memory, or give the container more",
     OomScope.SCHEDULER: "have the cell need less memory, or ask Slurm for more (--mem)",
 }
+_ADVICE_DECLARED: Final = "have the cell need less memory, or declare more: the cap is what the package declares"
 _ADVICE_MACHINE: Final = "have the cell need less memory, run fewer lectures at once, or take a larger machine"
 _LOG_OF_GROUP: Final = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG")
 _LOG_OF_MACHINE: Final = re.compile(r"Out of memory(?: \([a-z_]+\))?: Killed|CONSTRAINT_NONE")
@@ -68,7 +69,7 @@ def find_stop_at_cap(evidence: Evidence) -> Cause | None:
     peak = max(sizes, default=None)
     is_over = peak is not None and cap is not None and peak > cap
     parts = [f"its footprint {'rose to' if is_over else 'was'} {format_size(peak)}"] if peak is not None else []
-    advice = _ADVICE[OomScope.CAP]
+    advice = _cap_advice(evidence)
     if stop is not None and stop.reason is WatchdogReason.MACHINE:
         what, advice = "stopped before the machine ran out of memory", _ADVICE_MACHINE
         if stop.available_bytes is not None:
@@ -102,7 +103,7 @@ def find_oom_kill(evidence: Evidence) -> Cause | None:
         if kill.scope is OomScope.MACHINE:
             killed = f"kernel was killed{_when(evidence)}, probably by the OOM killer"
         headline = f"{killed}: {_reached(kill, evidence)}"
-        advice = (_ADVICE.get(kill.scope, _ADVICE_MACHINE),)
+        advice = (_cap_advice(evidence) if kill.scope is OomScope.CAP else _ADVICE.get(kill.scope, _ADVICE_MACHINE),)
     return Cause(kind=CauseKind.OOM_KILLED, headline=headline, evidence=all_lines(evidence), advice=advice)
 
 
@@ -151,6 +152,11 @@ def find_child_end(evidence: Evidence) -> Cause | None:
         evidence=lines,
         advice=("the same work in the kernel itself, without worker processes, shows what goes wrong",),
     )
+
+
+def _cap_advice(evidence: Evidence) -> str:
+    cap, declared = evidence.conditions.cap_bytes, evidence.memory.declared_bytes
+    return _ADVICE_DECLARED if cap is not None and cap == declared else _ADVICE_CAP
 
 
 def _lost_name(evidence: Evidence) -> str:

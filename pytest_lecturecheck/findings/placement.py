@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
-from pytest_lecturecheck.findings.measured import Group, Measured
+from pytest_lecturecheck.findings.measured import Group, Measured, Sample
 from pytest_lecturecheck.findings.spread import Conclusion, ratio_of, ratio_of_medians
 from pytest_lecturecheck.model.cohort import safe_concurrency
 from pytest_lecturecheck.model.cohort_record import cohort_of
@@ -97,6 +97,7 @@ class Placed:
         why: the reason, in a few words.
         is_measured: whether runs decided, not the source.
         peak_bytes: highest peak footprint of its runs alone, or ``None`` where none was measured.
+        reached_bytes: what runs that did not end well had reached, or ``None`` where there are none: a lower bound.
         targets: what readers can run it on, by name: ``True``, ``False``, or ``None`` where it was not measured.
     """
 
@@ -105,6 +106,7 @@ class Placed:
     why: str
     is_measured: bool
     peak_bytes: float | None = None
+    reached_bytes: float | None = None
     targets: dict[str, bool | None] = field(default_factory=dict)
 
     @property
@@ -126,31 +128,39 @@ def place(name: str, facts: SourceFacts, measured: Measured, targets: Sequence[R
     groups = [group for key, group in measured.groups.items() if key.lecture == name]
     found = _from_runs(groups, facts)
     placement, why = found or _from_source(facts)
-    peak = peak_of(groups)
+    peak, reached = peak_of(groups), reached_by(groups)
     return Placed(
         lecture=name,
         placement=placement,
         why=why,
         is_measured=found is not None,
         peak_bytes=peak,
-        targets={target.name: _runs_on(target, peak, facts.gpu) for target in targets},
+        reached_bytes=reached,
+        targets={target.name: _runs_on(target, peak, reached, facts.gpu) for target in targets},
     )
 
 
 def peak_of(groups: Iterable[Group]) -> float | None:
-    """Return the highest peak footprint of single kernels, or ``None``."""
-    peaks = [
-        peak
-        for group in groups
-        if group.conditions.kernel_count == 1
-        for sample in group.complete
-        if (peak := sample.value(Metric.PEAK_FOOTPRINT)) is not None
-    ]
+    """Return the highest peak footprint of single kernels that ran to their end, or ``None``."""
+    samples = (sample for group in groups if group.conditions.kernel_count == 1 for sample in group.complete)
+    return _highest(samples)
+
+
+def reached_by(groups: Iterable[Group]) -> float | None:
+    """Return what single kernels reached that did not run to their end, or ``None``."""
+    single = (group for group in groups if group.conditions.kernel_count == 1)
+    return _highest(sample for group in single for sample in group.samples if not sample.kept.is_complete)
+
+
+def _highest(samples: Iterable[Sample]) -> float | None:
+    peaks = [peak for sample in samples if (peak := sample.value(Metric.PEAK_FOOTPRINT)) is not None]
     return max(peaks, default=None)
 
 
-def _runs_on(target: ReaderTarget, peak: float | None, gpu: GpuNeed | None) -> bool | None:
+def _runs_on(target: ReaderTarget, peak: float | None, reached: float | None, gpu: GpuNeed | None) -> bool | None:
     if gpu is GpuNeed.REQUIRED and not target.has_gpu:
+        return False
+    if reached is not None and reached > target.memory_bytes:
         return False
     return None if peak is None else peak <= target.memory_bytes
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_lecturecheck.config.options import Mode
+from pytest_lecturecheck.config.options import TARGET_FLAG, Mode
+from pytest_lecturecheck.model.settings import GpuNeed
 from pytest_lecturecheck.plugin.progress_line import encoding_of
 from pytest_lecturecheck.plugin.xdist import has_workers
-from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared, render_declared_room
+from pytest_lecturecheck.report.terminal.declared import (
+    declared_text,
+    render_declared,
+    render_declared_room,
+    render_target,
+)
 from pytest_lecturecheck.report.terminal.progress import render_header
 from pytest_lecturecheck.session.failure_memory import is_ci
 
@@ -91,6 +97,9 @@ class TerminalHooks:
         )
         if layers.env_profile is not None:
             lines.append(f"environment profile of kernels: {layers.env_profile}")
+        origin = layers.origin("memory_cap_bytes")
+        if origin.startswith(TARGET_FLAG) and layers.memory_cap_bytes is not None:
+            lines.append(render_target(layers.memory_cap_bytes, origin=origin, hides_gpu=layers.gpu is GpuNeed.CPU))
         if layers.declared_memory_bytes is not None:
             lines += render_declared(layers.declared_memory_bytes, context.machine)
         lines += self._declared_room_lines(layers)

@@ -69,6 +69,13 @@ def test_lectures_are_placed_from_their_source_where_nothing_ran(tmp_path, capsy
     assert found[0]["targets"] == {"binder": None, "colab-free": None, "codespaces": None, "laptop-16": None}
 
 
+def test_an_audit_without_lectures_says_where_to_call_it(tmp_path, capsys):
+    assert main(["audit", "--root", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "no lecture was found here; call it from the top of the repository, or name that with --root"
+    ]
+
+
 def test_the_audit_of_lectures_can_be_read(tmp_path, capsys):
     write(tmp_path, {"a.md": LECTURE.format(code="import numpy")})
     assert main(["audit", "--root", str(tmp_path)]) == 0
@@ -78,5 +85,8 @@ def test_the_audit_of_lectures_can_be_read(tmp_path, capsys):
         "    front matter, below lecturecheck: gpu: cpu",
         f"    peak not measured; readers: {readers}",
         "1 lecture: 1 pin to the CPU",
-        "readers' memory: binder 1.86 GiB, colab-free 11.8 GiB, codespaces 7.45 GiB, laptop-16 14.9 GiB",
+        "binder, 2 GB (1.86 GiB): 1 not measured (a.md)",
+        "colab-free, 12.7 GB (11.8 GiB): 1 not measured (a.md)",
+        "codespaces, 8 GB (7.45 GiB): 1 not measured (a.md)",
+        "laptop-16, 16 GB (14.9 GiB): 1 not measured (a.md)",
     ]

@@ -25,6 +25,8 @@ MORE_CAP = (
     "--lecture-memory-cap SIZE"
 )
 
+MORE_DECLARED = "have the cell need less memory, or declare more: the cap is what the package declares"
+
 LESS_MEMORY = "have the cell need less memory, run fewer lectures at once, or take a larger machine"
 
 
@@ -243,3 +245,8 @@ def test_without_a_recorded_reason_none_is_guessed():
         "stopped by the watchdog in code cell 2, line 9: its footprint was 3 GiB, the cap is 4 GiB",
         advice=(MORE_CAP,),
     )
+
+
+def test_a_cap_that_is_declared_is_raised_by_declaring_more():
+    cause = diagnose(changed(KILLED, oom_kills=(BY_CAP,), cap_bytes=4 * GIB, declared_memory_bytes=4 * GIB))
+    assert cause.advice == (MORE_DECLARED,)

@@ -2,11 +2,12 @@
 
 import pytest
 from support.made_matrix import CPU, GPU, cpu_session, rounds
-from support.made_sessions import session_of
+from support.made_sessions import kept, replace, session_of
 
 from pytest_lecturecheck.findings.measured import measure
 from pytest_lecturecheck.findings.placement import Placement, SourceFacts, place
 from pytest_lecturecheck.model.fleet import BUILT_IN_TARGETS, ReaderTarget
+from pytest_lecturecheck.model.run import Outcome
 from pytest_lecturecheck.model.settings import GpuNeed
 
 NOTHING = measure([])
@@ -52,6 +53,15 @@ def test_readers_are_compared_with_the_measured_peak():
     measured = measure([session_of(*rounds("size=10", 2.0), platform=CPU)])
     found = placed(SourceFacts(), measured, targets=(small, *BUILT_IN_TARGETS))
     assert found.targets == {"small": False} | {target.name: True for target in BUILT_IN_TARGETS}
+
+
+def test_a_run_killed_above_the_memory_of_a_reader_answers_no():
+    ended = kept("work.md", 150, 1.0, platform=CPU)
+    ended = replace(ended, run=replace(ended.run, outcome=Outcome.DIED))
+    targets = (ReaderTarget(name="small", memory_bytes=100 * 2**20), ReaderTarget(name="large", memory_bytes=2**30))
+    found = placed(SourceFacts(), measure([session_of(ended, platform=CPU)]), targets=targets)
+    assert (found.peak_bytes, found.reached_bytes) == (None, 150 * 2**20)
+    assert found.targets == {"small": False, "large": None}
 
 
 def test_a_lecture_that_requires_a_gpu_needs_a_reader_with_one():

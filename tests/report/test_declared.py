@@ -3,7 +3,12 @@ from dataclasses import replace
 import pytest
 
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.report.terminal.declared import declared_text, render_declared, render_declared_room
+from pytest_lecturecheck.report.terminal.declared import (
+    declared_text,
+    render_declared,
+    render_declared_room,
+    render_target,
+)
 from pytest_lecturecheck.units import GIB
 
 MACHINE = Machine(system="Linux 6.18", architecture="x86_64", cpu="CPU", core_count=4, ram_bytes=64 * GIB)
@@ -61,3 +66,10 @@ def test_machine_is_compared_with_declared_cores_and_disk():
     ]
     assert render_declared_room(2, 10**9, core_count=2, free_bytes=None) == ["declared cores 2: this run has 2"]
     assert render_declared_room(None, None, core_count=2, free_bytes=1) == []
+
+
+def test_the_header_names_what_a_reader_has():
+    assert (
+        render_target(2e9, origin="--lecture-target binder", hides_gpu=True)
+        == "memory cap 2 GB (1.86 GiB), no GPU (from --lecture-target binder)"
+    )

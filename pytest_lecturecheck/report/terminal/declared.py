@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from pytest_lecturecheck.model.platform import Machine
-from pytest_lecturecheck.units import format_declared_duration, format_si, format_size, format_sizes_apart
+from pytest_lecturecheck.units import (
+    format_declared_duration,
+    format_declared_size,
+    format_si,
+    format_size,
+    format_sizes_apart,
+)
 
 
 def declared_text(
@@ -21,6 +27,18 @@ def declared_text(
     cores = f"{declared_cores} core{'' if declared_cores == 1 else 's'}" if declared_cores is not None else ""
     parts = (f"{memory} of memory" if memory else "", time, cores, f"{disk} of disk" if disk else "")
     return ", ".join(part for part in parts if part)
+
+
+def render_target(cap_bytes: float, *, origin: str, hides_gpu: bool) -> str:
+    """
+    Render what lectures get at most where they run as a reader can.
+
+    Args:
+        cap_bytes: memory of the reader.
+        origin: the option that chose the reader.
+        hides_gpu: whether lectures see no GPU.
+    """
+    return f"memory cap {format_declared_size(cap_bytes)}{', no GPU' if hides_gpu else ''} (from {origin})"
 
 
 def render_declared_room(
