@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.config.options import SessionSettings
     from pytest_lecturecheck.findings.measured import Measured
     from pytest_lecturecheck.findings.placement import Placed
     from pytest_lecturecheck.model.fleet import ReaderTarget
 
-_LEFT_OUT_FOLDERS: Final = frozenset({"__pycache__", "_build", "node_modules", "site-packages"})
-_MOST_FILES: Final = 20_000
 _MOST_NAMES: Final = 3
 _ANSWERS: Final = {True: "yes", False: "no", None: "not measured"}
 
@@ -33,7 +29,8 @@ def audit_lectures(options: argparse.Namespace, root: Path) -> tuple[int, list[s
     Raises:
         LectureCheckError: settings cannot be used.
     """
-    from pytest_lecturecheck.config.option_reading import read_settings_file  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.commands.repository_lectures import find_lectures  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.config.option_reading import read_settings_file  # noqa: PLC0415 - as above
     from pytest_lecturecheck.config.options import resolve  # noqa: PLC0415 - as above
     from pytest_lecturecheck.findings.placement import place, read_source  # noqa: PLC0415 - as above
     from pytest_lecturecheck.lecture.reading import read_lecture  # noqa: PLC0415 - as above
@@ -43,7 +40,7 @@ def audit_lectures(options: argparse.Namespace, root: Path) -> tuple[int, list[s
     targets: Sequence[ReaderTarget] = in_file.get("targets", BUILT_IN_TARGETS)
     measured = _measured(root)
     placed, unread = [], []
-    for path in _lectures(root, resolve({}, root, root)):
+    for path in find_lectures(root, resolve({}, root, root)):
         name = path.relative_to(root).as_posix()
         try:
             lecture = read_lecture(path, name=name, root=root)
@@ -67,22 +64,6 @@ def _measured(root: Path) -> Measured:
         return measure([])
     sessions, _ = read_sessions(folder)
     return measure(sessions)
-
-
-def _lectures(root: Path, settings: SessionSettings) -> Iterator[Path]:
-    from pytest_lecturecheck.lecture.selection import LECTURE_SUFFIXES, is_candidate  # noqa: PLC0415 - not for help
-
-    seen = 0
-    suffixes = LECTURE_SUFFIXES | settings.suffixes
-    for parent, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in _LEFT_OUT_FOLDERS and not name.startswith("."))
-        for name in sorted(names):
-            path = Path(parent, name)
-            if path.suffix.lower() in suffixes and is_candidate(path, extra_suffixes=settings.suffixes):
-                yield path
-        seen += len(names)
-        if seen > _MOST_FILES:
-            return
 
 
 def _plain(item: Placed) -> dict[str, Any]:

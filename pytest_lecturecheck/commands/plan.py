@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_lecturecheck.errors import LectureCheckError, SettingsError, expected_instead
+from pytest_lecturecheck.safe_text import one_line
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.budget.limits import PlatformBudgets
-    from pytest_lecturecheck.lease.fleet_plan import FleetPlan, PlannedJob, PlannedMachine
+    from pytest_lecturecheck.commands.planned_jobs import KnownJobs
+    from pytest_lecturecheck.lease.fleet_plan import FleetPlan, PlannedMachine
     from pytest_lecturecheck.model.fleet import MachineType
 
 HELP: Final = "plan workers, order and time of all recorded lectures on this machine, or on others"
@@ -27,9 +28,11 @@ compared with a bound that no plan can beat. Nothing is run.
   lecturecheck plan --platform linux-x86_64-cpu     with the budgets of this platform
   lecturecheck plan --json                          for other programs
 
+A lecture without a recorded time is planned by its kept runs on that platform. One without either is named.
 Machines that do not see each other split the lectures with pytest --lecture-shard 2/5. Exit status: 0; 1 if a lecture
 does not fit; 2 if something cannot be read."""
 _SHOWN: Final = 40
+_NAMED: Final = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,54 +57,59 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
         Exit status, and the lines to print.
 
     Raises:
-        LectureCheckError: settings or budgets cannot be read, or there are none.
+        LectureCheckError: settings or budgets cannot be read, or nothing is known of any lecture.
     """
-    from pytest_lecturecheck.config.options import resolve  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.budget.limits import PlatformBudgets  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.commands.planned_jobs import read_jobs  # noqa: PLC0415 - as above
+    from pytest_lecturecheck.config.options import resolve  # noqa: PLC0415 - as above
     from pytest_lecturecheck.lease.fleet_plan import plan_fleet  # noqa: PLC0415 - as above
     from pytest_lecturecheck.store.budget_file.files import load_folder  # noqa: PLC0415 - as above
 
     root: Path = (options.root or Path.cwd()).resolve()
     machines, label = _machines(options.on, root)
-    folder = resolve({}, root, root).budget_folder
-    platforms = load_folder(folder)
+    settings = resolve({}, root, root)
+    platforms = load_folder(settings.budget_folder)
     label = options.platform or label
-    if label not in platforms:
-        known = ", ".join(sorted(platforms)) or "none"
-        msg = f"{folder.name} has no budgets for {label}; there are: {known} (choose with --platform, or record some)"
-        raise LectureCheckError(msg)
-    plan = plan_fleet(jobs_of(platforms[label]), machines)
+    known = read_jobs(root, settings, platforms.get(label, PlatformBudgets(platform=label)))
+    if not known.jobs:
+        raise LectureCheckError(_nothing_known(settings.budget_folder.name, label, sorted(platforms), known))
+    plan = plan_fleet(known.jobs, machines)
     status = 1 if plan.left_out else 0
     if options.json:
-        return status, [json.dumps(plan_to_dict(plan, machines), indent=2)]
-    return status, _lines(plan, machines, label)
+        more = {"from_runs": list(known.by_runs), "not_measured": list(known.unknown)}
+        return status, [json.dumps(plan_to_dict(plan, machines) | more, indent=2)]
+    return status, [*_lines(plan, machines, label, known), *_remarks(known)]
 
 
-def jobs_of(budgets: PlatformBudgets) -> list[PlannedJob]:
-    """Return the lectures that have a recorded time, with what they need at most."""
-    from pytest_lecturecheck.lease.broker import recorded_cores, recorded_seconds  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.lease.demand import recorded_bytes  # noqa: PLC0415 - as above
-    from pytest_lecturecheck.lease.fleet_plan import PlannedJob  # noqa: PLC0415 - as above
-    from pytest_lecturecheck.model.device_plan import CONTEXT_BYTES  # noqa: PLC0415 - as above
-    from pytest_lecturecheck.model.metric import Metric  # noqa: PLC0415 - as above
-    from pytest_lecturecheck.model.variant import title_of  # noqa: PLC0415 - as above
+def _nothing_known(folder: str, label: str, platforms: Sequence[str], known: KnownJobs) -> str:
+    others = f"; budgets: {', '.join(platforms)} (choose with --platform)" if platforms else ""
+    lectures = f" of {_count(len(known.unknown), 'lecture')} here" if known.unknown else ""
+    return (
+        f"{folder} has no budgets for {label}, and no kept session has a complete run{lectures} on it{others}. "
+        "Run the lectures once on such a machine, and plan again: pytest --lecture-record"
+    )
 
-    found = []
-    for (lecture, variant), budget in sorted(budgets.lectures.items()):
-        seconds = recorded_seconds(budget)
-        if seconds is None:
-            continue
-        live, used = recorded_bytes(budget, Metric.GPU_LIVE), recorded_bytes(budget, Metric.GPU_USED)
-        gpu = live + CONTEXT_BYTES if live else used or 0
-        found.append(
-            PlannedJob(
-                name=title_of(lecture, variant),
-                seconds=seconds,
-                host_bytes=recorded_bytes(budget, Metric.PEAK_FOOTPRINT) or 0,
-                core_count=recorded_cores(budget),
-                gpu_bytes=gpu,
-            )
+
+def _remarks(known: KnownJobs) -> list[str]:
+    """Return what the plan rests on besides budgets, and what it leaves out."""
+    lines = [f"not read: {one_line(text, 500)}" for text in known.skipped]
+    if known.by_runs:
+        lines.append(f"by kept runs, without a recorded time: {_named(known.by_runs)}")
+    if known.unknown:
+        lines.append(
+            f"not planned, because no complete run is known: {_named(known.unknown)}; run them once with "
+            "pytest --lecture-budget, or record them with pytest --lecture-record"
         )
-    return found
+    return lines
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(one_line, names[:_NAMED])) + more
+
+
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _machines(names: Sequence[str], root: Path) -> tuple[list[PlannedMachine], str]:
@@ -144,11 +152,12 @@ def _machine_of(kind: MachineType) -> PlannedMachine:
     return PlannedMachine(name=kind.name, capacity=capacity)
 
 
-def _lines(plan: FleetPlan, machines: Sequence[PlannedMachine], label: str) -> list[str]:
-    from pytest_lecturecheck.safe_text import one_line  # noqa: PLC0415 - not for help
-    from pytest_lecturecheck.units import format_duration, format_size  # noqa: PLC0415 - as above
+def _lines(plan: FleetPlan, machines: Sequence[PlannedMachine], label: str, known: KnownJobs) -> list[str]:
+    from pytest_lecturecheck.units import format_duration, format_size  # noqa: PLC0415 - not for help
 
-    lines = [f"{len(plan.starts)} lectures with budgets of {label}"]
+    recorded = len(known.jobs) - len(known.by_runs)
+    measured = f", and {len(known.by_runs)} with kept runs only" if known.by_runs else ""
+    lines = [f"{_count(recorded, 'lecture')} with budgets of {label}{measured}"]
     for number, machine in enumerate(machines):
         size = machine.capacity
         own = [start for start in plan.starts if start.machine == number]

@@ -30,6 +30,7 @@ class PlannedJob:
 
     Attributes:
         name: its name.
+        lecture: its file, without the variant; empty where nothing asks for it.
         seconds: how long it takes.
         host_bytes: memory that it needs.
         core_count: cores that it keeps busy.
@@ -37,6 +38,7 @@ class PlannedJob:
     """
 
     name: str
+    lecture: str = ""
     seconds: float
     host_bytes: int = 0
     core_count: int = 1

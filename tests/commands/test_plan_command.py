@@ -1,10 +1,11 @@
 """``lecturecheck plan`` over recorded budgets."""
 
 import json
+import shutil
 
 import pytest
 from support.kept_documents import call, keep
-from support.made_sessions import before
+from support.made_sessions import before, kept, session_of
 
 SETTINGS = """
 [machines.small]
@@ -17,6 +18,16 @@ platform = "linux-x86_64-cpu"
 [machines.tiny]
 cores = 1
 memory = "500 MB"
+"""
+
+
+LECTURE = """---
+kernelspec: {name: python3}
+---
+
+```{code-cell}
+1
+```
 """
 
 
@@ -65,6 +76,34 @@ def test_a_platform_without_budgets_is_explained(capsys):
     status, _, err = call(capsys, "plan", "--on", "tiny")
     assert status == 2
     assert err == (
-        "lecturecheck: lecture-budgets has no budgets for tiny; there are: linux-x86_64-cpu "
-        "(choose with --platform, or record some)\n"
+        "lecturecheck: lecture-budgets has no budgets for tiny, and no kept session has a complete run on it; budgets: "
+        "linux-x86_64-cpu (choose with --platform). Run the lectures once on such a machine, and plan again: "
+        "pytest --lecture-record\n"
     )
+
+
+def test_kept_runs_are_planned_where_nothing_is_recorded(book, capsys):
+    shutil.rmtree(book / "lecture-budgets")
+    (book / "new.md").write_text(LECTURE, encoding="utf-8")
+    status, out, _ = call(capsys, "plan", "--on", "small", "--json")
+    plan = json.loads(out)
+    assert status == 0
+    assert plan["from_runs"] == sorted(start["lecture"] for start in plan["starts"])
+    assert plan["not_measured"] == ["new.md"]
+    lines = call(capsys, "plan", "--on", "small")[1].splitlines()
+    count = len(plan["from_runs"])
+    assert lines[0] == f"0 lectures with budgets of linux-x86_64-cpu, and {count} with kept runs only"
+    assert lines[-2].startswith("by kept runs, without a recorded time: lectures/")
+    assert lines[-1] == (
+        "not planned, because no complete run is known: new.md; run them once with pytest --lecture-budget, or record "
+        "them with pytest --lecture-record"
+    )
+
+
+def test_variants_of_earlier_sessions_are_not_planned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lecturecheck.toml").write_text(SETTINGS, encoding="utf-8")
+    tried, usual = (session_of(kept("a.md", 100, variant=name), days=n) for n, name in enumerate(("size=9", "size=1")))
+    keep(tmp_path, tried, usual)
+    plan = json.loads(call(capsys, "plan", "--on", "small", "--json")[1])
+    assert plan["from_runs"] == ["a.md [size=1]"]
