@@ -79,11 +79,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """One of the heaviest or slowest lectures."""
+    """
+    One of the heaviest or slowest lectures.
+
+    Attributes:
+        number: its 1-based position in the session, used in its anchor.
+        name: the lecture.
+        value: its peak or its time.
+        cell: the cell with the highest peak or the longest time, or an empty string where no cell was measured.
+        bar: the value beside the highest one.
+    """
 
     number: int
     name: str
     value: str
+    cell: str
     bar: Bar
 
 
@@ -150,8 +160,8 @@ def overview_of(entries: Sequence[Entry], *, platform: str, machine: Machine | N
             (entry.run.launch.started for entry in entries if entry.run.launch.started and entry.was_run), default=""
         ),
         verdicts=_verdicts(rows),
-        heaviest=_ranked(entries, _peak, format_size),
-        slowest=_ranked(entries, lambda entry: entry.wall_seconds, format_duration),
+        heaviest=_ranked(entries, _peak, format_size, Metric.PEAK_FOOTPRINT),
+        slowest=_ranked(entries, lambda entry: entry.wall_seconds, format_duration, Metric.WALL),
         rows=tuple(sorted(rows, key=lambda row: row.order[0])),
         remarks=tuple(_remarks(entries)),
         package=tuple(
@@ -219,7 +229,7 @@ def _verdicts(rows: Sequence[Row]) -> tuple[tuple[str, str, int], ...]:
 
 
 def _ranked(
-    entries: Sequence[Entry], value_of: Callable[[Entry], float], form: Callable[[float], str]
+    entries: Sequence[Entry], value_of: Callable[[Entry], float], form: Callable[[float], str], metric: Metric
 ) -> tuple[Ranked, ...]:
     valued = [(value_of(entry), number, entry) for number, entry in enumerate(entries, start=1) if value_of(entry) > 0]
     highest = sorted(valued, key=lambda item: (-item[0], item[1]))[:_RANKED]
@@ -228,10 +238,24 @@ def _ranked(
             number=number,
             name=entry.name,
             value=form(value),
+            cell=_cell_text(entry, metric),
             bar=Bar(fill=round(BAR * value / highest[0][0]), limit=None, tone="plain"),
         )
         for value, number, entry in highest
     )
+
+
+def _cell_text(entry: Entry, metric: Metric) -> str:
+    """Name the cell behind the value: what it added to memory, or how long it took."""
+    cell = entry.run.heaviest_cell(metric)
+    if cell is None:
+        return ""
+    if metric is Metric.PEAK_FOOTPRINT:
+        share = f" added {format_size(cell.raised_bytes)}" if cell.raised_bytes is not None else ""
+    else:
+        found = cell.measured(metric)
+        share = f" took {format_duration(found.value)}" if found is not None else ""
+    return f"code cell {cell_text(cell)}{share}"
 
 
 def _remarks(entries: Sequence[Entry]) -> list[tuple[str, tuple[Remark, ...], int]]:
