@@ -203,9 +203,13 @@ def select_variants(variants: Sequence[Variant], wanted: Sequence[str]) -> tuple
     """
     Return the variants that were asked for, by name or by the value of an axis; of one axis any value counts.
 
+    An empty list asks for none: the lecture then runs as it is.
+
     Raises:
         SettingsError: a name or value that no variant has.
     """
+    if not wanted:
+        return ()
     known = dict.fromkeys(part for variant in variants for part in (variant.name, *variant.name.split(",")) if part)
     by_axis: dict[str, set[str]] = {}
     for name in wanted:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.errors import LectureReadError, SettingsError, expected_instead
+from pytest_lecturecheck.model.axis import value_text
 from pytest_lecturecheck.model.lecture import Cell, Lecture
 from pytest_lecturecheck.model.variant import Variant
 
@@ -31,6 +32,7 @@ _OPERATIONS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
 }
+_CALLS: Final[Mapping[str, Callable[[Any], Any]]] = {"int": int, "float": float, "str": str, "bool": bool}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,22 +90,39 @@ def read_parameters(lecture: Lecture) -> dict[str, Parameter]:
 
 
 def _literal(node: ast.expr) -> Any:
-    """Return the value of a literal, also of simple arithmetic such as ``10 ** 6``, or :data:`_UNKNOWN`."""
+    """Return the value of a literal, also of ``10 ** 6``, ``-(10 ** 6)`` or ``int(1e6)``, or :data:`_UNKNOWN`."""
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
-    if not isinstance(node, ast.BinOp) or type(node.op) not in _OPERATIONS:
-        return _UNKNOWN
+    try:
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+            return _calculated(node)
+        if (
+            isinstance(node, ast.UnaryOp)
+            and isinstance(node.op, ast.USub)
+            and _is_number(found := _literal(node.operand))
+        ):
+            return -found
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
+            found = _literal(node.args[0]) if len(node.args) == 1 and not node.keywords else _UNKNOWN
+            return _CALLS[node.func.id](found) if _is_number(found) or isinstance(found, str) else _UNKNOWN
+    except (ArithmeticError, ValueError, RecursionError):
+        pass
+    return _UNKNOWN
+
+
+def _calculated(node: ast.BinOp) -> Any:
     left, right = _literal(node.left), _literal(node.right)
-    if not all(isinstance(item, int | float) and not isinstance(item, bool) for item in (left, right)):
+    if not (_is_number(left) and _is_number(right)):
         return _UNKNOWN
     if isinstance(node.op, ast.Pow) and (abs(right) > _LARGEST_POWER or abs(left) > _LARGEST_POWER):
         return _UNKNOWN
-    try:
-        return _OPERATIONS[type(node.op)](left, right)
-    except (ArithmeticError, ValueError):
-        return _UNKNOWN
+    return _OPERATIONS[type(node.op)](left, right)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def with_parameters(lecture: Lecture, variant: Variant) -> Lecture:
@@ -116,7 +135,13 @@ def with_parameters(lecture: Lecture, variant: Variant) -> Lecture:
     if not variant.parameters and not variant.offered:
         return lecture
     cell = parameters_cell(lecture)
-    known = read_parameters(lecture)
+    try:
+        known = read_parameters(lecture)
+    except LectureReadError:
+        if variant.parameters:
+            raise
+        # A cell that cannot be read has nothing that could be offered a value.
+        return lecture
     for name in variant.parameters:
         if name not in known:
             raise _unknown(lecture, cell, name, variant, known)
@@ -140,9 +165,10 @@ def _unknown(
 ) -> LectureReadError:
     origin = variant.origins.get(name, "the variant")
     if cell is None:
+        off = "axes: {}" if origin.startswith("axis ") else "variants: []"
         reason = (
             f"{origin} sets {name!r}, and the lecture has no cell tagged {PARAMETERS_TAG}; add one that assigns "
-            f"{name!r}, or set axes: {{}} under lecturecheck: in its front matter"
+            f"{name!r}, or set {off} under lecturecheck: in its front matter"
         )
         return LectureReadError(lecture.name, None, reason)
     if not known:
@@ -217,7 +243,7 @@ def _read_text(value: Any) -> str:
     if isinstance(value, list | Mapping):
         msg = "is not text, as the default is"
         raise SettingsError(msg)
-    return str(value)
+    return value_text(value)
 
 
 _READERS: Final[Mapping[type, Callable[[Any], Any]]] = {

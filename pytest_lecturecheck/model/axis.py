@@ -58,15 +58,29 @@ def parse_axes(value: object) -> tuple[Axis, ...]:
     return tuple(_parse_axis(str(name), values) for name, values in value.items())
 
 
-def _split(text: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _split(text: str) -> dict[str, list[str | float | bool]]:
+    found: dict[str, list[str | float | bool]] = {}
     for part in text.split():
         name, equals, values = part.partition("=")
         if not equals or name in found:
             msg = f"axes {text!r}: {part!r} is not NAME=VALUE,VALUE with each name once; as in 'size=10,100 device=cpu'"
             raise SettingsError(msg)
-        found[name] = values.split(",")
+        found[name] = [_stated(value) for value in values.split(",")]
     return found
+
+
+def _stated(text: str) -> str | float | bool:
+    """Return the number or the truth that a text states, where the value would be written in just this way."""
+    if text in {"true", "false"}:
+        return text == "true"
+    for reader in (int, float):
+        try:
+            value = reader(text)
+        except ValueError:
+            continue
+        if value_text(value) == text and not _is_infinite(value):
+            return value
+    return text
 
 
 def _parse_axis(name: str, values: object) -> Axis:

@@ -75,9 +75,12 @@ class LectureReader:
         Raises:
             LectureReadError: see :meth:`read`; or the variant has a value for a parameter that the lecture has not.
         """
-        lecture = with_parameters(self.read(path, name), variant)
+        lecture = self.read(path, name)
         book = self._context.collection.book_settings(lecture.path)
         settings = self._context.settings.for_lecture(variant.settings.over(lecture.settings), book)
+        # A lecture that is skipped needs no values.
+        if not settings.skip_reason and variant.platform in {None, self._context.results.platform}:
+            lecture = with_parameters(lecture, variant)
         return PreparedLecture(lecture=lecture, settings=settings, variant=variant)
 
     def prepare_cohort(self, spec: CohortSpec, path: Path, variant: Variant = PLAIN) -> Mapping[str, PreparedLecture]:

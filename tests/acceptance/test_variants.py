@@ -67,3 +67,13 @@ def test_budgets_are_recorded_for_each_variant(repository):
     checked = repository.runpytest_inprocess("--lecture-budget", "--lecture-no-leases", node_id)
     checked.assert_outcomes(passed=1)
     checked.stdout.fnmatch_lines(["1 lecture: 1 within; *"])
+
+
+def test_what_is_skipped_needs_no_parameters(pytester):
+    text = LECTURE.replace(":tags: [parameters]\n", "")
+    (pytester.path / "elsewhere.md").write_text(text)
+    (pytester.path / "never.md").write_text(text.replace("---\n\n", "lecturecheck: {skip: no data}\n---\n\n", 1))
+    settings = '[variant.t4]\nplatform = "linux-x86_64-tesla_t4"\nparameters = { size = 2 }\n'
+    (pytester.path / "lecturecheck.toml").write_text(settings)
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-no-leases")
+    result.assert_outcomes(skipped=2)

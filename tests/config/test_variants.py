@@ -6,7 +6,7 @@ import pytest
 
 from pytest_lecturecheck.config.variants import parse_variants, select_variants, span_variants
 from pytest_lecturecheck.errors import SettingsError
-from pytest_lecturecheck.model.axis import parse_axes
+from pytest_lecturecheck.model.axis import parse_axes, value_text
 from pytest_lecturecheck.model.settings import GpuNeed
 from pytest_lecturecheck.model.variant import PLAIN, axis_values
 
@@ -52,7 +52,7 @@ def test_no_axes_and_no_variants_span_nothing():
         ("size", "axes 'size': 'size' is not NAME=VALUE,VALUE with each name once"),
         ("size=1 size=2", "axes 'size=1 size=2': 'size=2' is not NAME=VALUE,VALUE with each name once"),
         ("c=1", "axis 'c' cannot be used"),
-        ("size=1,1", "axis size: value '1' comes twice"),
+        ("size=1,1", "axis size: value 1 comes twice"),
         ({"size": ["a,b"]}, "axis size: value 'a,b' cannot be used"),
         ({"size": [float("nan")]}, "axis size: value nan cannot be used"),
         ({"size": list(range(10**5))}, "axis size: 100000 values; expected a list of 1 to 64"),
@@ -86,3 +86,28 @@ def test_variants_that_cannot_be_used(tables, message):
 def test_a_variant_asked_for_where_there_is_none():
     with pytest.raises(SettingsError, match="variant 'fast' is not known; the lecture has neither variants nor axes"):
         select_variants([PLAIN], ["fast"])
+
+
+def test_an_empty_list_of_variants_means_the_lecture_as_it_is():
+    named = parse_variants({"small": {}})
+    assert select_variants(span_variants((), named), []) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("0.5", 0.5),
+        ("true", True),
+        ("1e3", "1e3"),
+        ("007", "007"),
+        ("-3", -3),
+        ("nan", "nan"),
+        ("1_0", "1_0"),
+    ],
+)
+def test_numbers_on_the_command_line_are_numbers(text, value):
+    (axis,) = parse_axes(f"x={text}")
+    assert axis.values == (value,)
+    assert type(axis.values[0]) is type(value)
+    assert value_text(axis.values[0]) == text

@@ -98,6 +98,7 @@ def test_what_is_only_offered_may_be_missing(read):
         (3, str, "3"),
         ([1, 2], tuple, (1, 2)),
         ("x", None, "x"),
+        (True, str, "true"),
     ],
 )
 def test_values_are_converted(value, kind, expected):
@@ -110,6 +111,36 @@ def test_values_are_converted(value, kind, expected):
 def test_values_of_other_kinds_are_refused(value, kind):
     with pytest.raises(SettingsError):
         convert_value(value, kind)
+
+
+@pytest.mark.parametrize(
+    ("default", "kind"),
+    [
+        ("int(1e6)", int),
+        ("-(10 ** 6)", int),
+        ("float(3)", float),
+        ("int('x')", None),
+        ("int(2.5e3 * 4)", int),
+        ("str(9 ** 9 ** 9)", None),
+        ("int(float('1e400'))", None),
+        ("-'a'", None),
+        ("int()", None),
+    ],
+)
+def test_calculated_defaults_state_their_type(read, default, kind):
+    assert read_parameters(read(MYST.replace("10 ** 6", default)))["size"].kind is kind
+
+
+def test_a_named_variant_is_turned_off_by_variants(read):
+    plain = read(MYST.replace(":tags: [parameters]\n", ""))
+    small = Variant(name="small", parameters={"size": 1}, origins={"size": "[variant.small]"})
+    with pytest.raises(LectureReadError, match=r"or set variants: \[\] under lecturecheck: in its front matter$"):
+        with_parameters(plain, small)
+
+
+def test_a_cell_of_magics_needs_no_offered_values(read):
+    lecture = read(MYST.replace("size = 10 ** 6", "%env X=1"))
+    assert with_parameters(lecture, Variant(offered={"device": "cpu"})) is lecture
 
 
 def test_arithmetic_of_defaults_is_bounded(read):

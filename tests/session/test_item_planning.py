@@ -101,3 +101,8 @@ def test_an_unknown_variant_is_refused_with_those_there_are(plan):
     message = "a.md: variant 'size=30' is not known; did you mean size=20? expected one of size=10, size=20"
     with pytest.raises(SettingsError, match=f"^{re.escape(message)}$"):
         plan("a.md", command_line=wanted)
+
+
+def test_a_lecture_without_variants_is_one_plain_item(plan):
+    own = RunSettings(variants=())
+    assert plan("a.md", own=own, may_set=True, variants=(Variant(name="small"),)) == [""]
