@@ -47,13 +47,14 @@ bench-matrix: $(VENV)/.installed-fixtures
 picture: $(VENV)/.installed-tests
 	PYTHONPATH=tests $(BIN)/python tests/support/made_picture.py docs/images/report.png
 
-# Two at a time: most of it waits for kernels. The tests of a file share sessions, and so stay together.
+# Three at a time, also on two cores: much of it waits. The tests of a file share sessions, and so stay together.
 # In order of the folders: acceptance, which takes longest, begins, and no long file is left to one worker at the end.
+# Bytecode is kept whatever the environment says: sessions in processes of their own would each compile the package.
 test: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slurm" $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slurm" $(ARGS)
 
 test-fast: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not kernel and not slurm and not browser" $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile -m "not kernel and not slurm and not browser" $(ARGS)
 
 test-explore: $(VENV)/.installed-tests
 	LECTURECHECK_HYPOTHESIS=explore $(BIN)/python -m pytest -n 2 --dist load -m "hypothesis and not kernel" $(ARGS)

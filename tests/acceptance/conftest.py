@@ -3,7 +3,15 @@
 from pathlib import Path
 
 import pytest
+from support.in_process import shared_kernel_servers
 from support.real_sessions import LectureProject
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shared_servers():
+    """Have the sessions of this process fork their kernels from the same server."""
+    with shared_kernel_servers():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from support.in_process import load_everything
+from support.in_process import load_everything, shared_kernel_servers
+from support.real_sessions import shared_runtime_folder
 
 METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
@@ -26,10 +27,27 @@ def no_ci_service(monkeypatch):
     monkeypatch.delenv("CI", raising=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def shared_servers():
+    """Have the sessions of this process fork their kernels from the same server."""
+    with shared_kernel_servers():
+        yield
+
+
 @pytest.fixture(autouse=True)
-def own_leases(monkeypatch, tmp_path_factory):
-    """Keep sessions of other tests from waiting for this one's lectures."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+def own_leases(monkeypatch):
+    """Keep sessions of other processes from waiting for this one's lectures."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(shared_runtime_folder()))
+
+
+@pytest.fixture
+def pytester(pytester, monkeypatch, tmp_path_factory):
+    """Have one home for all tests: what forks kernels serves only one environment."""
+    home = tmp_path_factory.getbasetemp() / "home"
+    home.mkdir(exist_ok=True)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(home))
+    return pytester
 
 
 @pytest.fixture

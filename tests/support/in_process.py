@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 import pytest_lecturecheck
+from pytest_lecturecheck.kernel.launchers.local_launcher import close_servers
+from pytest_lecturecheck.session import program_session, workbench
 
 _LOADED_BY_SPHINX = frozenset({"pytest_lecturecheck.page.sphinx_directive"})
 """Modules that only a build of a book loads; Sphinx is not installed for the tests."""
@@ -31,6 +33,16 @@ def load_everything() -> None:
     importlib.import_module("ipykernel.kernelspec")
     # It brings importlib_metadata, which puts its finder in the place of Python's own.
     importlib.import_module("jupyter_cache.cache.main")
+
+
+@contextlib.contextmanager
+def shared_kernel_servers() -> Iterator[None]:
+    """Keep what forks kernels from one session of this process to the next: each start takes a third of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (workbench, program_session):
+            patch.setattr(module, "close_servers", lambda: None)
+        yield
+    close_servers()
 
 
 class _Guest:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
@@ -140,8 +143,11 @@ class LectureProject:
             left.unlink(missing_ok=True)
         # The tests' own plugins have no part in a user's session, and take a second to load.
         given = ["-p", "no:hypothesispytest", f"--lecture-platform={PLATFORM}", f"--lecture-report={report}", *args]
-        environment = session_environment(**{"XDG_RUNTIME_DIR": str(self.runtime), **variables})
-        if apart or before or any(argument.startswith(("-n", "--timeout")) for argument in args):
+        is_apart = apart or bool(before) or any(argument.startswith(("-n", "--timeout")) for argument in args)
+        # Sessions of this process run one after the other; what forks kernels serves only one environment.
+        runtime = self.runtime if is_apart else shared_runtime_folder()
+        environment = session_environment(**{"XDG_RUNTIME_DIR": str(runtime), **variables})
+        if is_apart:
             done = subprocess.run(
                 [*before, sys.executable, "-m", "pytest", *given],
                 cwd=self.folder / cwd,
@@ -167,6 +173,14 @@ class LectureProject:
         """Collect only, and give the node ids."""
         session = self.pytest("--lecture-budget", "--collect-only", "-q", *args)
         return [line for line in session.lines if line.endswith("::lecture")]
+
+
+@functools.cache
+def shared_runtime_folder() -> Path:
+    """Make a folder for the leases of this process's sessions."""
+    folder = Path(tempfile.mkdtemp(prefix="lecturecheck-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def session_environment(**variables: str) -> dict[str, str]:
