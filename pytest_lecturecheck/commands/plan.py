@@ -180,7 +180,7 @@ def _lines(plan: FleetPlan, machines: Sequence[PlannedMachine], label: str, know
     lines.append(
         f"all lectures end after {format_duration(plan.makespan_seconds)}; one after another they take "
         f"{format_duration(alone)}, and no plan can take less than {format_duration(plan.lower_bound_seconds)} "
-        f"({above:.0%} above that)"
+        f"({above * 100:.0f} % above that)"
     )
     return lines
 

@@ -255,7 +255,7 @@ def read_repeat_request(value: object) -> RepeatRequest:
         )
         raise SettingsError(msg)
     if int(count) < LEAST_REPETITIONS:
-        msg = f"{int(count)} repetitions show no growth that is no chance; expected {LEAST_REPETITIONS} or more"
+        msg = f"{int(count)} repetitions cannot tell growth from chance; expected {LEAST_REPETITIONS} or more"
         raise SettingsError(msg)
     numbers = frozenset(int(word) for word in words if re.fullmatch("[0-9]{1,6}", word))
     tags = frozenset(word for word in words if re.fullmatch("[0-9]{1,6}", word) is None)

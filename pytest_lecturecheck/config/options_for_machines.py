@@ -100,7 +100,8 @@ MACHINE_OPTIONS: Final = (
     Option(
         name="kernel-start",
         group="where",
-        help="auto, fork (a lecture whose kernel cannot be forked does not run) or spawn (a new interpreter for each)",
+        help="how the process of a kernel starts: auto forks it where that gives the same kernel, else starts a new "
+        "interpreter; fork refuses lectures whose kernel cannot be forked; spawn always starts a new interpreter",
         reader="config.option_values.read_kernel_start",
         field="session.kernel_start",
         default="auto",

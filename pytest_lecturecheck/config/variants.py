@@ -215,7 +215,11 @@ def select_variants(variants: Sequence[Variant], wanted: Sequence[str]) -> tuple
     for name in wanted:
         if name not in known:
             parts = sorted({part for variant in variants for part in variant.name.split(",") if part})
-            known_parts = expected_instead(name, parts) if parts else "the lecture has neither variants nor axes"
+            known_parts = (
+                expected_instead(name, parts)
+                if parts
+                else "the lecture has none: define [variant.NAME] or [axes] in the settings, or use --lecture-axes"
+            )
             msg = f"variant {name!r} is not known; {known_parts}"
             raise SettingsError(msg)
         by_axis.setdefault(name.partition("=")[0] if "," not in name and "=" in name else "", set()).add(name)

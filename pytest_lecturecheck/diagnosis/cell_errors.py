@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
 from pytest_lecturecheck.diagnosis.headroom import available_bytes, refusing_limits
 from pytest_lecturecheck.diagnosis.requests import MemoryPlace, means_device_not_usable, parse_request
@@ -24,6 +27,8 @@ from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_size
 
+_READ_LENGTH: Final = 200
+_MISSING_MODULE: Final = re.compile(r"No module named '(?P<name>\w+)(?:\.[\w.]+)?'")
 _ANOTHER_HOLDER = "another process may hold the GPU's memory; nvidia-smi shows which"
 
 
@@ -113,8 +118,18 @@ def find_cell_error(evidence: Evidence) -> Cause | None:
         kind=CauseKind.CELL_ERROR,
         headline=f"{_with_source(evidence, evidence.error)}{in_brackets(evidence)}",
         evidence=(*oom_lines(evidence), *stderr_lines(evidence)),
-        advice=shadowing_advice(evidence),
+        advice=shadowing_advice(evidence) or _install_advice(evidence.error),
     )
+
+
+def _install_advice(error: CellError) -> tuple[str, ...]:
+    """Return where the package of a missing module belongs."""
+    match = _MISSING_MODULE.fullmatch(error.value[:_READ_LENGTH])
+    if error.name != "ModuleNotFoundError" or match is None:
+        return ()
+    name = match["name"]
+    text = f"install the package that provides {name!r} in the kernel's environment"
+    return (f"{text}; if it is a file of the lectures, {name}.py has to be beside this one",)
 
 
 def _with_source(evidence: Evidence, error: CellError) -> str:

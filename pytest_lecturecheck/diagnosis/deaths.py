@@ -16,6 +16,7 @@ from pytest_lecturecheck.safe_text import one_line
 # Numbers, not the signal module: a record may be read on another system than the one it comes from.
 _SIGKILL: Final = 9
 _SIGABRT: Final = 6
+_SIGSEGV: Final = 11
 _SIGNAL_NAMES: Final = {
     1: "SIGHUP",
     2: "SIGINT",
@@ -25,7 +26,7 @@ _SIGNAL_NAMES: Final = {
     7: "SIGBUS",
     8: "SIGFPE",
     _SIGKILL: "SIGKILL",
-    11: "SIGSEGV",
+    _SIGSEGV: "SIGSEGV",
     13: "SIGPIPE",
     15: "SIGTERM",
     24: "SIGXCPU",
@@ -38,6 +39,10 @@ _SIGNAL_ADVICE: Final = {
     24: "the limit on CPU time (ulimit -t) was reached",
     25: "the limit on the size of a file (ulimit -f) was reached",
 }
+_NATIVE_ADVICE: Final = (
+    "compiled code crashed: try another version of the package that the cell calls; "
+    "lecturecheck explain has the command that saves the cell, to run it alone"
+)
 _SHELL_SIGNAL_BASE: Final = 128
 _PLAIN_EXIT_CODES: Final = range(256)
 
@@ -121,6 +126,8 @@ def find_signal(evidence: Evidence) -> Cause | None:
         return None
     name, where = signal_name(evidence.exit.signal), within(evidence)
     advice = (_SIGNAL_ADVICE[evidence.exit.signal],) if evidence.exit.signal in _SIGNAL_ADVICE else ()
+    if evidence.exit.signal in {_SIGABRT, _SIGSEGV} and evidence.cell_number is not None and not evidence.is_program:
+        advice = (_NATIVE_ADVICE,)
     if evidence.exit.signal == _SIGABRT:
         kind, headline = CauseKind.NATIVE_CRASH, f"kernel aborted ({name}){where}"
     elif evidence.exit.signal in _CRASHES:

@@ -16,7 +16,7 @@ from pytest_lecturecheck.findings.measured import (
     size_of,
     work_ratio,
 )
-from pytest_lecturecheck.findings.spread import Conclusion, Ratio, number_text
+from pytest_lecturecheck.findings.spread import LEAST_COUNT, Conclusion, Ratio, number_text
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.units import format_duration
 
@@ -43,7 +43,13 @@ def _summary(ratios: Sequence[Ratio], more: str, less: str, base: str) -> str:
     count = "1 comparison" if len(ratios) == 1 else f"{len(ratios)} comparisons"
     clear = [item.spread.median for item in ratios if item.conclusion in {Conclusion.MORE, Conclusion.LESS}]
     extent = f"; where it is clear, {_extent(clear)} of the time {base}" if clear else ""
-    return f"Of {count}: {', '.join(parts)}{extent}."
+    # The first run may be cold, and does not count then.
+    needed = (
+        f" {LEAST_COUNT} or more warm runs of each are needed to conclude: --lecture-runs {LEAST_COUNT + 1}."
+        if counts[Conclusion.FEW]
+        else ""
+    )
+    return f"Of {count}: {', '.join(parts)}{extent}.{needed}"
 
 
 def _extent(values: Sequence[float]) -> str:

@@ -168,7 +168,7 @@ def _unknown(
         off = "axes: {}" if origin.startswith("axis ") else "variants: []"
         reason = (
             f"{origin} sets {name!r}, and the lecture has no cell tagged {PARAMETERS_TAG}; add one that assigns "
-            f"{name!r}, or set {off} under lecturecheck: in its front matter"
+            f"{name!r}, run only lectures that have one, or set {off} under lecturecheck: in its front matter"
         )
         return LectureReadError(lecture.name, None, reason)
     if not known:

@@ -22,7 +22,7 @@ _MOST_ITEMS: Final = 20
 _MOST_LINES: Final = 40
 _MOST_CHARS: Final = 400
 _LONG_SECONDS: Final = 60.0
-_MEMORY_CAUSES: Final = frozenset(
+_REPLAYED_CAUSES: Final = frozenset(
     {
         CauseKind.REQUEST_REFUSED,
         CauseKind.MEMORY_EXHAUSTED,
@@ -31,6 +31,7 @@ _MEMORY_CAUSES: Final = frozenset(
         CauseKind.OOM_KILLED,
         CauseKind.STOPPED_AT_CAP,
         CauseKind.NATIVE_OUT_OF_MEMORY,
+        CauseKind.NATIVE_CRASH,
     }
 )
 _NOT_RUN_AGAIN: Final = frozenset({VerdictKind.UNREADABLE, VerdictKind.NOT_STARTED})
@@ -166,11 +167,11 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
 
 
 def _is_worth_a_replay(entry: Entry) -> bool:
-    """Return True if a cell of a Python lecture ended badly after others that took long, or for its memory."""
+    """Return True if a cell ended badly after others that took long, for its memory, or in compiled code."""
     run, cause = entry.run, entry.verdict.cause
     if run.members or cause is None or run.evidence is None or not run.evidence.cell_number:
         return False
-    return run.captured_cell is None and (cause.kind in _MEMORY_CAUSES or entry.wall_seconds >= _LONG_SECONDS)
+    return run.captured_cell is None and (cause.kind in _REPLAYED_CAUSES or entry.wall_seconds >= _LONG_SECONDS)
 
 
 def _lacks_lines(entry: Entry) -> bool:

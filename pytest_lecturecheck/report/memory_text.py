@@ -191,11 +191,11 @@ def level_lines(cell: CellRun) -> Iterator[str]:
     yield (
         f"{head}: {named}{more}"
         if named
-        else f"{head}; held by no name of the lecture, as what imported modules keep is"
+        else f"{head}; no name of the lecture holds it (imported modules, for example)"
     )
     if not named and levels.types:
         shown = ", ".join(f"{item.grown_count:,} {one_line(item.name)}" for item in levels.types[:_TYPES])
-        yield f"objects that became more in code cell {number}: {shown}"
+        yield f"objects that code cell {number} added: {shown}"
     peak = cell.measured(Metric.PEAK_FOOTPRINT)
     if levels.is_alone and cell.memory_profile is None and peak is not None and levels.level_bytes is not None:
         freed = round(peak.value) - levels.level_bytes

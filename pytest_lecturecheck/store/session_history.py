@@ -270,7 +270,9 @@ def _counted_back(folder: Path, files: Sequence[Path], back: int) -> tuple[KeptS
         if position == back:
             return session, tuple(faults)
     readable = len(files) - len(faults)
-    msg = f"{folder}: only {readable} kept session{'' if readable == 1 else 's'} can be read, not so many"
+    msg = (
+        f"{folder}: there is no session so far back; {readable} kept session{'' if readable == 1 else 's'} can be read"
+    )
     raise RunFileError("\n".join([msg, *faults]))
 
 

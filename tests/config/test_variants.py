@@ -84,7 +84,10 @@ def test_variants_that_cannot_be_used(tables, message):
 
 
 def test_a_variant_asked_for_where_there_is_none():
-    with pytest.raises(SettingsError, match="variant 'fast' is not known; the lecture has neither variants nor axes"):
+    with pytest.raises(
+        SettingsError,
+        match=r"variant 'fast' is not known; the lecture has none: define \[variant.NAME\] or \[axes\] in",
+    ):
         select_variants([PLAIN], ["fast"])
 
 

@@ -27,6 +27,13 @@ def test_plain_errors_are_what_they_say(name, value, headline):
     assert cause.advice == ()
 
 
+@pytest.mark.parametrize(("missing", "name"), [("seaborn", "seaborn"), ("sklearn.externals", "sklearn")])
+def test_a_missing_module_is_to_be_installed(missing, name):
+    cause = diagnose(raised("ModuleNotFoundError", f"No module named '{missing}'"))
+    text = f"install the package that provides '{name}' in the kernel's environment"
+    assert cause.advice == (f"{text}; if it is a file of the lectures, {name}.py has to be beside this one",)
+
+
 def test_a_place_that_is_not_known_is_left_out():
     check(raised("E", "x", line=None), CauseKind.CELL_ERROR, "E: x (code cell 2)")
     check(raised("E", "x", line=None, cell_number=None), CauseKind.CELL_ERROR, "E: x")

@@ -9,6 +9,11 @@ from support.roomy_evidence import ROOMY, ROOMY_LINES, check
 from pytest_lecturecheck.diagnosis import CauseKind, diagnose
 from pytest_lecturecheck.units import GIB
 
+COMPILED = (
+    "compiled code crashed: try another version of the package that the cell calls; "
+    "lecturecheck explain has the command that saves the cell, to run it alone"
+)
+
 
 @pytest.mark.parametrize(
     ("changes", "kind", "headline"),
@@ -30,8 +35,7 @@ from pytest_lecturecheck.units import GIB
             CauseKind.EXITED,
             "kernel ended with exit code -1073741819 (0xC0000005) in code cell 2, line 9",
         ),
-        ({"signal": 6}, CauseKind.NATIVE_CRASH, "kernel aborted (SIGABRT) in code cell 2, line 9"),
-        ({"signal": 11}, CauseKind.NATIVE_CRASH, "kernel crashed (SIGSEGV) in code cell 2, line 9"),
+        ({"signal": 8}, CauseKind.NATIVE_CRASH, "kernel crashed (SIGFPE) in code cell 2, line 9"),
         ({"signal": 15}, CauseKind.ENDED_BY_SIGNAL, "kernel was ended by SIGTERM in code cell 2, line 9"),
         ({"signal": 34}, CauseKind.ENDED_BY_SIGNAL, "kernel was ended by signal 34 in code cell 2, line 9"),
         ({}, CauseKind.UNKNOWN, "the run ended in code cell 2, line 9, and nothing observed says why"),
@@ -61,6 +65,8 @@ def test_deaths_state_what_was_observed_and_claim_nothing_about_memory(changes, 
             "kernel was ended by SIGXCPU in code cell 2, line 9",
             "the limit on CPU time (ulimit -t) was reached",
         ),
+        (6, "kernel aborted (SIGABRT) in code cell 2, line 9", COMPILED),
+        (11, "kernel crashed (SIGSEGV) in code cell 2, line 9", COMPILED),
     ],
 )
 def test_signals_that_say_what_was_wrong(signal, headline, advice):

@@ -85,5 +85,5 @@ def test_a_request_that_is_none_says_what_is_expected(value):
 
 
 def test_few_repetitions_are_refused():
-    with pytest.raises(SettingsError, match=r"^4 repetitions show no growth that is no chance; expected 5 or more$"):
+    with pytest.raises(SettingsError, match=r"^4 repetitions cannot tell growth from chance; expected 5 or more$"):
         read_repeat_request(4)

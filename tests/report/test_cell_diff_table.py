@@ -47,8 +47,9 @@ def test_equal_runs_have_nothing_to_show():
 
     lines = render_cells(compare_cells(run, run), width=80, paint=Paint(colour=False))
 
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "no cell diverges",
-        "nothing that was recorded differs underneath",
+        "machine, versions and libraries are the same on both sides, as far as they were",
+        "recorded; the lecture's own code was not compared",
         "recorded on neither side: what lies beneath equal package versions",
     ]

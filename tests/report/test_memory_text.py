@@ -158,8 +158,8 @@ def test_a_cell_after_which_little_stayed_has_no_line():
 def test_objects_are_named_where_no_name_holds_what_stayed():
     types = (GrownType(name="dict", count=20, grown_count=10),)
     assert lines_of(MemoryLevels(types=types, level_bytes=9 * MIB, stayed_bytes=8 * MIB)) == [
-        "after code cell 2 8 MiB stayed; held by no name of the lecture, as what imported modules keep is",
-        "objects that became more in code cell 2: 10 dict",
+        "after code cell 2 8 MiB stayed; no name of the lecture holds it (imported modules, for example)",
+        "objects that code cell 2 added: 10 dict",
     ]
 
 

@@ -117,7 +117,7 @@ def test_the_last_session_at_a_commit(tmp_path):
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("last~3", "only 3 kept sessions can be read, not so many"),
+        ("last~3", "there is no session so far back; 3 kept sessions can be read"),
         ("20260301", "3 kept sessions are named '20260301'; expected last, last~1, or one of {all}"),
         ("zz", "no kept session is named 'zz'; expected last, last~1, or one of {all}"),
         ("", "3 kept sessions are named ''; expected last, last~1, or one of {all}"),
@@ -141,7 +141,7 @@ def test_damaged_files_are_named_and_skipped(tmp_path):
     assert (session.name, faults) == (good.stem, (fault,))
     with pytest.raises(RunFileError) as caught:
         find_session(tmp_path, "last~1")
-    assert str(caught.value) == (f"{tmp_path}: only 1 kept session can be read, not so many\n{fault}")
+    assert str(caught.value) == (f"{tmp_path}: there is no session so far back; 1 kept session can be read\n{fault}")
 
 
 def test_a_newer_file_is_never_skipped(tmp_path):

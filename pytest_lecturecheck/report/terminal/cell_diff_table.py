@@ -19,6 +19,10 @@ from pytest_lecturecheck.verdict.session_diff import Pair
 from pytest_lecturecheck.verdict.suspects import Rank, Suspect, rank_suspects, recorded_on_neither
 
 _INDENT: Final = "  "
+_NOTHING: Final = (
+    "machine, versions and libraries are the same on both sides, as far as they were recorded; "
+    "the lecture's own code was not compared"
+)
 _MOST_CELLS: Final = 60
 _MOST_TEXT: Final = 160
 _RANKS: Final = {
@@ -63,7 +67,7 @@ def render_cells(runs: RunPair, *, width: int, paint: Paint) -> list[str]:
     absent = ", ".join(recorded_on_neither(runs.before, runs.after))
     rest = wrap(f"recorded on neither side: {absent}", width) if absent else []
     if not suspects:
-        return [*lines, "nothing that was recorded differs underneath", *rest]
+        return [*lines, *wrap(_NOTHING, width), *rest]
     lines += ["", paint(Tone.TITLE, "What differs underneath, the likeliest suspect first")]
     for number, suspect in enumerate(suspects, 1):
         lines += _suspect_lines(number, suspect, width, paint)
