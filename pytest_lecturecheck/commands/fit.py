@@ -30,7 +30,8 @@ that passes, and at least three times on both sides of the edge. Each try is a s
                                                     under Slurm: each try is a step with that --mem
 
 The last line names the edge: "runs with 3.5 GiB, dies with 3.25 GiB, footprint without a cap 3.9 GiB". A smaller cap
-that passes where a larger one failed is reported. Exit status: 0; 1 if no cap passed, or outcomes contradict each
+that passes where a larger one failed is reported. The edge may be a little below the footprint: pages of library files
+count in the footprint, and not always under a cap. Exit status: 0; 1 if no cap passed, or outcomes contradict each
 other; 2 if an argument cannot be used."""
 _SMALLEST: Final = "128 MiB"
 _STEP: Final = "64 MiB"
@@ -47,7 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from", dest="least", default=_SMALLEST, metavar="SIZE", help=f"smallest cap to try ({_SMALLEST})"
     )
     parser.add_argument(
-        "--to", dest="most", metavar="SIZE", help="largest cap to try (default: the footprint without a cap)"
+        "--to",
+        dest="most",
+        metavar="SIZE",
+        help="largest cap to try (default: 10 %% above the footprint without a cap)",
     )
     parser.add_argument(
         "--step", default=_STEP, metavar="SIZE", help=f"stop when the two caps are this close ({_STEP})"

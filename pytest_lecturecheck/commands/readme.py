@@ -12,6 +12,7 @@ from pytest_lecturecheck.commands.arguments import RUN_HELP, add_root
 from pytest_lecturecheck.errors import LectureCheckError
 
 if TYPE_CHECKING:
+    from pytest_lecturecheck.model.run import Run
     from pytest_lecturecheck.report.entry import Entry
     from pytest_lecturecheck.report.replication_sections import PlatformResult
     from pytest_lecturecheck.verdict.kept_session import KeptSession
@@ -29,10 +30,15 @@ for each, and explains it.
   lecturecheck readme --with windows.json --with mac.json    also what JSON reports of other machines say
   lecturecheck readme --to report/             write all of it as files for an editor
 
+A run that died under a memory cap below the peak of an earlier complete run, as tries of lecturecheck fit do, is left
+out. Under an enforced declared memory it counts.
+
 Runs of several platforms, kept here or given by --with, are set side by side for each notebook. --to DIR writes
 readme-section.md, replication-report.md, letter-to-authors.txt, runtime-info.txt (each run with its environment), and
 ro-crate-metadata.json (the runs as Process Run Crate 0.5). Write into the package's own folder (--to .) to have the
 notebooks described as files of the crate."""
+_CAP_FACTOR: Final = 1.1
+"""A cap just above the peak may be too small as well: a memory group also counts files and page tables."""
 _SECTION: Final = "readme-section.md"
 _REPORT: Final = "replication-report.md"
 
@@ -178,17 +184,38 @@ def _latest(sessions: Sequence[KeptSession], root: Path) -> list[KeptSession]:
 
     Sessions of other platforms are left out, and so are notebooks that are gone.
     """
+    from pytest_lecturecheck.model.metric import Metric  # noqa: PLC0415 - not for help
+    from pytest_lecturecheck.model.run import Outcome  # noqa: PLC0415 - as above
+
     last = sessions[-1]
     alike = [session for session in sessions if session.platform == last.platform]
     latest: dict[tuple[str, str], str] = {}
+    peaks: dict[tuple[str, str], float] = {}
     for session in alike:
         for run in (kept.run for kept in session.runs):
+            subject = run.lecture, run.variant
+            if _was_capped_below(run, peaks.get(subject)):
+                continue
+            peak = run.measured(Metric.PEAK_FOOTPRINT)
+            if run.outcome is Outcome.COMPLETED and peak is not None:
+                peaks[subject] = peak.value
             # What the last session names is there; a notebook that was skipped has been measured before, or never.
             is_there = session is last or (root / run.lecture).is_file()
-            if is_there and (run.cell_run_count or (run.lecture, run.variant) not in latest):
-                latest[run.lecture, run.variant] = session.name
+            if is_there and (run.cell_run_count or subject not in latest):
+                latest[subject] = session.name
     chosen = []
     for session in alike:
         named = ((kept, latest.get((kept.run.lecture, kept.run.variant))) for kept in session.runs)
         chosen.append(replace(session, runs=tuple(kept for kept, name in named if name == session.name)))
     return [session for session in chosen if session.runs]
+
+
+def _was_capped_below(run: Run, known_peak: float | None) -> bool:
+    """Return True for a run that died under a cap below its notebook's known peak, as tries of ``fit`` do."""
+    from pytest_lecturecheck.model.run import Outcome  # noqa: PLC0415 - not for help
+
+    cap, evidence = run.conditions.cap_bytes, run.evidence
+    if known_peak is None or cap is None or evidence is None or run.outcome is not Outcome.DIED:
+        return False
+    # A declared cap is what is to be reported. A cap just above the footprint may be too small as well.
+    return evidence.memory.declared_bytes != cap and cap <= _CAP_FACTOR * known_peak

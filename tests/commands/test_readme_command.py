@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from support.hostile import HOSTILE, UNSAFE
 from support.kept_documents import call, keep
-from support.made_entries import died, failed, within
-from support.made_sessions import session_of
+from support.made_entries import MIB, died, failed, within
+from support.made_records import changed, made_evidence
+from support.made_sessions import kept, session_of
 
 from pytest_lecturecheck.model.cell_run import CellError
 from pytest_lecturecheck.model.manifest import Fact, Manifest
@@ -57,6 +58,21 @@ def test_files_for_an_editor_are_written(package, capsys):
     assert {path.name for path in (package / "out").iterdir()} == {*NAMES, "ro-crate-metadata.json"}
     assert (package / "out" / "readme-section.md").read_text("utf-8").startswith("### Memory, Runtime, Storage")
     assert (package / "out" / "replication-report.md").read_text("utf-8").startswith("### For a replication report")
+
+
+@pytest.mark.parametrize(("declared", "result"), [(None, "completed"), (400 * MIB, "died")])
+def test_a_run_under_a_cap_below_its_need_is_no_measurement(tmp_path, monkeypatch, capsys, declared, result):
+    monkeypatch.chdir(tmp_path)
+    evidence = made_evidence(signal=9, cap_bytes=400 * MIB, declared_memory_bytes=declared)
+    ended = replace(died().run, lecture="a.ipynb", variant="", evidence=evidence)
+    ended = changed(ended, cap_bytes=400 * MIB)
+    first = kept("a.ipynb", 500)
+    keep(tmp_path, session_of(first, name="20260105T060000Z-aaaaaa"))
+    last = KeptRun(run=ended, verdict=died().verdict, seconds=9.0)
+    keep(tmp_path, session_of(last, name="20260105T070000Z-bbbbbb", days=0.1))
+    (tmp_path / "a.ipynb").write_text("", encoding="utf-8")
+    row = next(line for line in call(capsys, "readme")[1].splitlines() if line.startswith("| `a.ipynb`"))
+    assert row.endswith(f"| {result} |")
 
 
 @pytest.mark.parametrize(("folder", "identity"), [(".", "{}"), ("out", "#{}")])
