@@ -14,7 +14,7 @@ from pytest_lecturecheck.units import format_duration, format_size
 SHOWN_MARK_LINES: Final = 5
 _WORTH_BYTES: Final = 1 << 20
 _LEAST_SHARE: Final = 0.01
-_NOT_THE_LECTURE: Final = "outside of the lecture's code"
+_NOT_THE_LECTURE: Final = "outside of the lecture's code (such as drawing figures)"
 _CUT: Final = frozenset({CellStatus.DIED, CellStatus.TIMED_OUT, CellStatus.NOT_RUN})
 
 
