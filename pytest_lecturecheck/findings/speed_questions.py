@@ -49,6 +49,8 @@ def _summary(ratios: Sequence[Ratio], more: str, less: str, base: str) -> str:
         if counts[Conclusion.FEW]
         else ""
     )
+    if counts[Conclusion.NOISY]:
+        needed += " More runs, or a machine that does nothing else, make an interval narrower."
     return f"Of {count}: {', '.join(parts)}{extent}.{needed}"
 
 

@@ -242,7 +242,8 @@ def _software(entries: Sequence[Entry]) -> str:
     libraries = sorted({line for software in found for line in software.blas})
     text = f" Software: {pasted(', '.join(interpreters))}" if interpreters else ""
     if packages:
-        text += "; packages that the notebooks import: " if text else " Packages that the notebooks import: "
+        what = "packages that the notebooks imported, directly or through others: "
+        text += f"; {what}" if text else f" {what[0].upper()}{what[1:]}"
         text += pasted(", ".join(f"{name} {version}" for name, version in packages))
     if libraries:
         text += f"; linear algebra: {pasted(', '.join(libraries))}"

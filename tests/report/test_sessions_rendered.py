@@ -457,7 +457,7 @@ def test_changes_to_ask_for_follow_from_what_was_declared_and_lacking():
 def test_packages_are_named_as_they_are_installed():
     software = Software(python="3.12.1", packages={"PIL": "13.0.0", "numpy": "2.1.0"}, distributions={"PIL": "pillow"})
     text = render_readme([made(software=software)], platform="here", ended=None)
-    assert "; packages that the notebooks import: numpy 2.1.0, pillow 13.0.0.\n" in text
+    assert "; packages that the notebooks imported, directly or through others: numpy 2.1.0, pillow 13.0.0.\n" in text
 
 
 def test_pasted_text_is_readable_markdown():
