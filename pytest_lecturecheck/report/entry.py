@@ -62,6 +62,12 @@ class Entry:
         return one_line(self.verdict.headline, _HEADLINE_CHARS) or self.verdict.kind.value
 
     @property
+    def kind_and_headline(self) -> str:
+        """Return the verdict and its headline, which may begin with the verdict itself (``failed before, ...``)."""
+        kind = self.verdict.kind.value
+        return self.headline if self.headline.startswith(kind) else f"{kind}: {self.headline}"
+
+    @property
     def focus(self) -> CellRun | None:
         """Return the cell that the verdict is about: the one that ended badly, or the one with the exceeded peak."""
         evidence = self.run.evidence

@@ -80,7 +80,7 @@ def explanation_lines(entries: Sequence[Entry], *, session: str) -> Iterator[str
         if position:
             yield ""
         plain = _plain(entry, session)
-        yield f"{entry.location}: {plain['verdict']}: {plain['headline']}"
+        yield f"{entry.location}: {entry.kind_and_headline}"
         if plain["cause"]:
             yield f"  cause: {plain['cause']}"
         yield from (f"  evidence: {one_line(text)}" for text in plain["evidence"])

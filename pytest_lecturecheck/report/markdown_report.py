@@ -98,10 +98,7 @@ def render_markdown(
             escape(", ".join(part for part in (platform, machine.text if machine is not None else "") if part))
         )
     if failed:
-        rows = [
-            f"- **{code(entry.location)}** {escape(entry.verdict.kind)}: {escape(entry.headline)}"
-            for entry in failed[:most_rows]
-        ]
+        rows = [f"- **{code(entry.location)}** {escape(entry.kind_and_headline)}" for entry in failed[:most_rows]]
         rows += _left_out(len(failed), most_rows)
         blocks += ["### Failures", "\n".join(rows)]
     if entries:

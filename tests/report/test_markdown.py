@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +12,7 @@ from support.hostile import HOSTILE, hostile_entry
 from support.made_entries import failed, over, over_by_time, within
 
 from pytest_lecturecheck.report.markdown_report import code, escape, fence, render_markdown
+from pytest_lecturecheck.verdict import VerdictKind
 
 ALLOWED = {
     *("h2", "h3", "p", "strong", "code", "pre", "ul", "li", "details", "summary"),
@@ -124,3 +126,16 @@ def test_exceeded_values_are_marked_and_details_show_source():
         "| <code>lectures/slow.md</code> | **over** | 1.21 GiB | 1.39 GiB | **10.04 s**, limit 10 s | 3 (line 41) |\n"
     ) in text
     assert "\n    88 | a = 1\n    89 | b = np.random.standard_normal((500, 500_000))\n" in text
+
+
+@pytest.mark.parametrize(
+    ("headline", "shown"),
+    [
+        ("failed before, unchanged since today", "failed before, unchanged since today"),
+        ("NameError: x", "failed before: NameError: x"),
+    ],
+)
+def test_a_verdict_is_not_written_twice(headline, shown):
+    entry = failed()
+    entry = replace(entry, verdict=replace(entry.verdict, kind=VerdictKind.FAILED_BEFORE, headline=headline))
+    assert f"</code>** {shown}\n" in render_markdown([entry])
