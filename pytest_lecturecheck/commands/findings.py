@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final
 from pytest_lecturecheck.commands.arguments import add_root, count, width
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_lecturecheck.findings.measured import Measured
+    from pytest_lecturecheck.verdict.kept_session import KeptSession
 
 HELP: Final = "answer seven questions about devices, precision, concurrency and cost from kept sessions"
 DESCRIPTION: Final = """\
@@ -85,6 +88,7 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
             sessions += found
         else:
             sessions.append(read_session(path))
+    sessions, again = _distinct(sessions)
     if options.timeouts is not None:
         return 0, _write_timeouts(options.timeouts, measure(sessions), root_of(options))
     _, settings = read_settings_file(root_of(options))
@@ -106,7 +110,20 @@ def run(options: argparse.Namespace) -> tuple[int, list[str]]:
     lines = []
     for section in document.questions:
         lines += [section.title, *wrap(section.answer, width(), first="  ", rest="  ")]
-    return 0, [*lines, "", f"written to {options.output}"]
+    return 0, [*lines, "", *again, f"written to {options.output}"]
+
+
+def _distinct(sessions: Sequence[KeptSession]) -> tuple[list[KeptSession], list[str]]:
+    """Return each session once, and a line about the others: a report may be beside the kept session it was made of."""
+    found: dict[object, KeptSession] = {}
+    for number, session in enumerate(sessions):
+        # Documents of older versions do not state the name of their session.
+        found.setdefault(session.session or number, session)
+    left_out = len(sessions) - len(found)
+    text = (
+        "1 session was there twice and counts" if left_out == 1 else f"{left_out} sessions were there twice and count"
+    )
+    return list(found.values()), [f"{text} once"] if left_out else []
 
 
 def _write_timeouts(target: Path, measured: Measured, root: Path) -> list[str]:

@@ -14,6 +14,7 @@ from pytest_lecturecheck.findings.timeout_edits import with_book_timeout, with_j
 from pytest_lecturecheck.findings.timeouts import ProposedTimeouts, propose_timeouts
 from pytest_lecturecheck.repository.build_steps import find_builds, is_gate
 from pytest_lecturecheck.repository.workflow_file import Job, has_workflows, read_workflows
+from pytest_lecturecheck.safe_text import one_line
 
 _BOOKS: Final = ("_config.yml", "lectures/_config.yml", "book/_config.yml", "docs/_config.yml")
 _MOST_LECTURE_BYTES: Final = 16 * MOST_SETTINGS_BYTES
@@ -30,14 +31,15 @@ def timeout_patch(measured: Measured, root: Path) -> tuple[str, list[str]]:
     if proposed is None:
         msg = "no lecture ran to its end in these sessions, so no timeout can be proposed"
         raise LectureCheckError(msg)
-    cells = f"cells: {proposed.default_seconds} s for all, from {proposed.lecture_count} lectures"
+    count = "1 lecture" if proposed.lecture_count == 1 else f"{proposed.lecture_count} lectures"
+    cells = f"cells: {proposed.default_seconds} s for all, from {count}"
     notes = [f"{cells}; jobs: {proposed.job_minutes} min for all lectures one after another"]
     parts = []
     for name, edit in _edits(proposed, root):
-        text = _read(root / name)
+        text = _read(root, name)
         changed = None if text is None else edit(text)
         if text is None or changed is None:
-            notes.append(f"{name}: not changed, set it by hand")
+            notes.append(f"{one_line(name)}: not changed, set it by hand")
         elif changed != text:
             parts.append(_diff(name, text, changed))
     return "".join(parts), notes
@@ -68,8 +70,12 @@ def _runs_lectures(job: Job) -> bool:
     return any(is_gate(step) or any(find_builds(step)) for step in job.steps)
 
 
-def _read(path: Path) -> str | None:
+def _read(root: Path, name: str) -> str | None:
+    """Return the text of a file of the repository; a report of others may name any path."""
     try:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            return None
         return read_plain_bytes(path, most_bytes=_MOST_LECTURE_BYTES).decode("utf-8")
     except (OSError, ValueError):
         return None

@@ -89,7 +89,8 @@ def _prior_section(priors: Sequence[Prior], values: Sequence[KeyValue]) -> Secti
             text = f"no value has this name{f'; is it {near[0]!r}?' if near else ''}"
         else:
             verdict = judge_prior(prior, found)
-            text = f"{number_text(found.value)} ({number_text(found.low)} to {number_text(found.high)})"
+            few = "" if found.is_enough else ", too few runs to conclude"
+            text = f"{number_text(found.value)} ({number_text(found.low)} to {number_text(found.high)}){few}"
         counts[verdict] += 1
         rows.append((prior.name, prior.of, f"{number_text(prior.low)} to {number_text(prior.high)}", text, verdict))
     table = Table(
@@ -103,7 +104,13 @@ def _prior_section(priors: Sequence[Prior], values: Sequence[KeyValue]) -> Secti
 
 
 def judge_prior(prior: Prior, found: KeyValue) -> str:
-    """Return "confirmed" if the whole interval is as expected, "refuted" if no part of it is, else "undecided"."""
+    """
+    Return "confirmed" if the whole interval is as expected, "refuted" if no part of it is, else "undecided".
+
+    A value of too few runs decides nothing.
+    """
+    if not found.is_enough:
+        return "undecided"
     if found.high < prior.low or found.low > prior.high:
         return "refuted"
     return "confirmed" if prior.low <= found.low and found.high <= prior.high else "undecided"

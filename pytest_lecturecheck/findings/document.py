@@ -101,12 +101,14 @@ class KeyValue:
         value: the value.
         low: lower end of its interval.
         high: upper end.
+        is_enough: whether it rests on runs enough to conclude something.
     """
 
     key: str
     value: float
     low: float
     high: float
+    is_enough: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         )  # fmt: skip
         item = ratio.spread
         numbers.append((key.platform, key.device, key.lecture, key.text, item.median, item.low, item.high, item.count))
-        values.append(KeyValue(key=_key("float64-penalty", key), value=item.median, low=item.low, high=item.high))
+        values.append(_value_of(_key("float64-penalty", key), ratio))
     gpu = "" if measured.has_gpu_runs else " Not answered for GPUs: no GPU runs."
     table = Table(
         name="float64",
@@ -101,6 +101,11 @@ def float64_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         pictures=_by_size("float64-penalty", "float64 / float32", [(b, r) for b, _, r in found], "precision"),
     )
     return section, values
+
+
+def _value_of(key: str, ratio: Ratio) -> KeyValue:
+    item = ratio.spread
+    return KeyValue(key=key, value=item.median, low=item.low, high=item.high, is_enough=item.is_enough)
 
 
 def _key(what: str, conditions: Conditions) -> str:
@@ -258,13 +263,7 @@ def sampler_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     )  # fmt: skip
     table = Table(name="samplers", title="Vectorized against sequential chains", columns=columns, rows=tuple(rows))
     values = [
-        KeyValue(
-            key=_key("vectorized-ratio", base.conditions.without("sampler")),
-            value=ratio.spread.median,
-            low=ratio.spread.low,
-            high=ratio.spread.high,
-        )
-        for base, _, ratio in found
+        _value_of(_key("vectorized-ratio", base.conditions.without("sampler")), ratio) for base, _, ratio in found
     ]
     section = Section(
         title=title,

@@ -1,11 +1,12 @@
 """``lecturecheck findings`` over kept sessions and reports of several machines."""
 
+import json
 import subprocess
 
 import pytest
 from support.git_repository import write
 from support.kept_documents import call, document, keep
-from support.made_matrix import CPU, cpu_session, gpu_session
+from support.made_matrix import CPU, cpu_session, gpu_session, rounds
 from support.made_sessions import kept, session_of
 
 SETTINGS = f"""
@@ -84,6 +85,30 @@ def test_timeouts_without_a_workflow_are_a_patch_too(book, capsys):
     assert (status, err) == (0, "")
     assert "+  timeout: 60" in (book / "t.patch").read_text(encoding="utf-8")
     assert "written to t.patch" in out
+
+
+def test_timeouts_leave_files_outside_of_the_repository_alone(book, capsys):
+    root = book / "inner"
+    root.mkdir()
+    (book / "secret.md").write_text("---\ntoken: 1\n---\n", encoding="utf-8")
+    runs = [kept("../secret.md", 100, 400.0), *(kept(f"{number}.ipynb", 100, 5.0) for number in range(19))]
+    keep(root, session_of(*runs))
+    status, out, _ = call(capsys, "findings", "--root", "inner", "--timeouts", "t.patch")
+    assert status == 0
+    assert "../secret.md: not changed, set it by hand" in out
+    assert "token" not in (book / "t.patch").read_text(encoding="utf-8")
+
+
+def test_a_session_counts_once_however_often_it_is_named(book, capsys):
+    runs = [run for value in ("f32", "f64") for run in rounds(f"precision={value}", 1.0, count=4)]
+    (path,) = keep(book, session_of(*runs, name="s", platform=CPU))
+    named = json.loads(path.read_text(encoding="utf-8")) | {"session": "20260105T060000Z-bbbbbb"}
+    for name in ("report.json", "copy.json"):
+        (book / name).write_text(json.dumps(named), encoding="utf-8")
+    status, out, _ = call(capsys, "findings", "report.json", "copy.json", "-o", "out")
+    assert status == 0
+    assert "too few runs to conclude in 1." in out
+    assert "1 session was there twice and counts once\nwritten to out\n" in out
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "9" * 5000])

@@ -104,6 +104,15 @@ def test_a_prior_is_confirmed_only_by_the_whole_interval(low, high, expected):
     assert judge_prior(Prior(name="p", of="x", low=low, high=high), found) == expected
 
 
+def test_a_prior_is_not_decided_by_too_few_runs():
+    runs = [
+        run for value, seconds in (("f32", 1.0), ("f64", 2.0)) for run in rounds(f"precision={value}", seconds, count=3)
+    ]
+    prior = Prior(name="twice", of=f"float64-penalty {CPU} work.md as it is", low=1.5, high=2.5)
+    document = answer_questions([session_of(*runs, platform=CPU)], Assumptions(priors=(prior,)))
+    assert section(document, "Priors").tables[0].rows[0][3:] == ("2 (2 to 2), too few runs to conclude", "undecided")
+
+
 def test_without_gpu_runs_the_questions_say_so():
     answers = answer_questions([cpu_session()], Assumptions(machines=MACHINES))
     assert section(answers, "2.").answer == "not answered: no GPU runs"
