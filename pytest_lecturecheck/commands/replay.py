@@ -147,7 +147,8 @@ def _lines(record: ReplayRecord, found: CellValues, verdict: Verdict) -> Iterato
     for name, why in record.missing.items():
         yield from wrap(f"not saved: {plain(name)} ({plain(why)})", width())
     if verdict.failed:
-        yield from wrap(f"the replay: {plain(verdict.headline)}", width())
+        # The headline counts the cells of the replay's own notebook.
+        yield from wrap(f"the replay (its code cell 2 is the cell): {plain(verdict.headline)}", width())
     if record.original.status != found.status:
         yield from wrap(
             f"The cell ended as {found.status!r}, in its lecture as {record.original.status!r}. What it needs "

@@ -78,6 +78,10 @@ def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
         yield "the machine is short of memory: have the cell need less, or run fewer lectures at once"
     if kind is CauseKind.TIMED_OUT_WAITING and other_kill_text(evidence):
         yield "multiprocessing.Pool waits for ever for a worker that was killed"
+    if kind is CauseKind.TIMED_OUT_COMPUTING:
+        name = "total-timeout" if evidence.timeout.kind == "lecture" else "timeout"
+        option = "--timeout TIME" if evidence.is_program else f"{name} in its front matter, or --lecture-{name} TIME"
+        yield f"if it needs longer than this, raise the limit: {option}"
 
 
 def _who(evidence: Evidence) -> str:

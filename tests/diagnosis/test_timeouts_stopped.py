@@ -26,6 +26,9 @@ STOPPED = "; the kernel stopped when interrupted"
 NOT_STOPPED = "; the kernel did not stop when interrupted and was killed"
 
 
+LONGER = "if it needs longer than this, raise the limit: timeout in its front matter, or --lecture-timeout TIME"
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "doing"),
     [
@@ -68,13 +71,16 @@ NOT_STOPPED = "; the kernel did not stop when interrupted and was killed"
     ],
 )
 def test_a_busy_machine(changes, kind, doing):
-    advice = ("run fewer lectures at once, or give them longer with --lecture-timeout S",)
+    advice = {
+        CauseKind.TIMED_OUT_STARVED: ("run fewer lectures at once, or give them longer with --lecture-timeout S",),
+        CauseKind.TIMED_OUT_COMPUTING: (LONGER,),
+    }
     check(
         changed(SLOW, **changes),
         kind,
         f"{TIMED_OUT}{doing}{STOPPED}",
         lines=ROOMY_LINES,
-        advice=advice if kind is CauseKind.TIMED_OUT_STARVED else (),
+        advice=advice.get(kind, ()),
     )
 
 
@@ -107,7 +113,19 @@ def test_a_cell_that_does_not_stop_when_interrupted(source, cpu_seconds, kind, a
 def test_a_bare_except_is_no_matter_where_the_kernel_stopped():
     evidence = changed(SLOW, source="try:\n    f()\nexcept:\n    pass", cpu_seconds=2.0)
     check(evidence, CauseKind.TIMED_OUT_COMPUTING, f"{TIMED_OUT}it was computing (CPU 100 % of the time){STOPPED}")
-    assert diagnose(evidence).advice == ()
+    assert diagnose(evidence).advice == (LONGER,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"timeout_kind": "lecture"}, "total-timeout in its front matter, or --lecture-total-timeout TIME"),
+        ({"is_program": True}, "--timeout TIME"),
+    ],
+)
+def test_the_limit_that_was_reached_is_the_one_to_raise(changes, option):
+    evidence = changed(SLOW, cpu_seconds=2.0, **changes)
+    assert diagnose(evidence).advice == (f"if it needs longer than this, raise the limit: {option}",)
 
 
 @pytest.mark.parametrize(
