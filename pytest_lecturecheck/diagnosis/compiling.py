@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
-from pytest_lecturecheck.diagnosis.wording import LONGEST_QUOTE
 from pytest_lecturecheck.model.evidence import Evidence
-from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration
 
 _MOST_FRACTION: Final = 0.5
 _MANY_PROGRAMS: Final = 10
-_STACK_LINES: Final = 6
 _COMPILERS: Final = (
     ("JAX", re.compile(r"jax/_src/compiler\.py:\d+ in (?:_?backend_compile\w*|compile_or_get_cached)")),
     ("Numba", re.compile(r"numba/core/(?:compiler|compiler_machinery|dispatcher|codegen)\.py:\d+ in \w*comp\w*")),
@@ -89,11 +86,3 @@ def compiling_advice(evidence: Evidence, compiling: Compiling) -> Iterator[str]:
         yield _ONE_PROGRAM_ADVICE
     else:
         yield from fewer
-
-
-def stack_lines(evidence: Evidence) -> tuple[str, ...]:
-    """Return the innermost frames and the cell's own, as lines of evidence."""
-    frames = [clean for frame in evidence.timeout.stack if (clean := one_line(frame, LONGEST_QUOTE))]
-    if len(frames) > _STACK_LINES:
-        frames = [*frames[: _STACK_LINES - 1], frames[-1]]
-    return tuple(f"stack: {frame}" for frame in frames)

@@ -12,14 +12,16 @@ import re
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
-from pytest_lecturecheck.diagnosis.wording import LONGEST_QUOTE
+from pytest_lecturecheck.diagnosis.wording import FAULT, FAULT_FRAME, LONGEST_QUOTE, frame_lines
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.safe_text import one_line
 
-_FAULT: Final = re.compile(r"(?:Fatal Python error|Windows fatal exception): .*")
-_FRAME: Final = re.compile(r'\s*File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
 _CELL: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\][0-9]+\.py")
+_IN_CELL: Final = re.compile(r"code cell [0-9]+, line |another code cell, line ")
+_OUTERMOST: Final = re.compile(r"code cell [0-9]+, (?P<line>line [0-9]+(?: of the cell)?)")
 _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages|python3\.[0-9]+|[Ll]ib)[/\\]")
+_SHOWN_FRAMES: Final = 2
+"""The place itself names the innermost and the outermost frame."""
 _KEPT_PARTS: Final = 3
 
 
@@ -55,32 +57,34 @@ def find_crash_place(evidence: Evidence) -> CrashPlace | None:
         code = one_line(source[line - 1], LONGEST_QUOTE) if source else ""
         called = "called from " if parts else ""
         # The line of the file, as everywhere else, where the kernel's dump was read while the lecture ran.
-        is_known = evidence.line is not None and bool(evidence.exit.crash_stack)
-        where = f"line {evidence.line}" if is_known else f"line {line} of the cell"
+        in_file = _OUTERMOST.fullmatch(evidence.exit.crash_stack[-1]) if evidence.exit.crash_stack else None
+        where = in_file["line"] if in_file is not None else f"line {line} of the cell"
         parts.append(f"{called}{where}{f': {code}' if code else ''}")
     return CrashPlace(text="running Python: " + "; ".join(parts), cell_line=line)
 
 
 def crash_lines(evidence: Evidence) -> tuple[str, ...]:
-    """Return the place as a line of evidence."""
-    place = find_crash_place(evidence)
-    return (place.text,) if place is not None else ()
+    """Return the place as a line of evidence, and the stack if the place does not show all of it."""
+    place, stack = find_crash_place(evidence), evidence.exit.crash_stack
+    if place is None:
+        return ()
+    return (place.text, *(frame_lines(stack) if len(stack) > _SHOWN_FRAMES else ()))
 
 
 def _frames(stderr_tail: tuple[str, ...]) -> list[re.Match[str]]:
     """Return the frames after the last fault; a dump that the lecture requested itself is not a fault."""
-    faults = [number for number, line in enumerate(stderr_tail) if _FAULT.fullmatch(line.strip())]
+    faults = [number for number, line in enumerate(stderr_tail) if FAULT.fullmatch(line.strip())]
     if not faults:
         return []
-    return [match for line in stderr_tail[faults[-1] + 1 :] if (match := _FRAME.fullmatch(line))]
+    return [match for line in stderr_tail[faults[-1] + 1 :] if (match := FAULT_FRAME.fullmatch(line))]
 
 
 def _text(frame: re.Match[str], crash_stack: tuple[str, ...]) -> str:
     name = one_line(frame["name"])
     inside = f", in {name}" if name and name != "<module>" else ""
+    if crash_stack and _IN_CELL.match(crash_stack[0]):
+        return one_line(crash_stack[0], LONGEST_QUOTE)
     if _CELL.fullmatch(frame["path"]):
-        if crash_stack:
-            return one_line(crash_stack[0], LONGEST_QUOTE)
         return f"line {frame['line']} of a cell{inside}"
     path = _PACKAGES.sub("", frame["path"])
     parts = re.split(r"[/\\]", path)

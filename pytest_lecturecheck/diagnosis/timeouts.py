@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_lecturecheck.diagnosis.cause import Cause, CauseKind
-from pytest_lecturecheck.diagnosis.compiling import compiling_advice, find_compiling, stack_lines
+from pytest_lecturecheck.diagnosis.compiling import compiling_advice, find_compiling
 from pytest_lecturecheck.diagnosis.oom_kills import other_kill_text
-from pytest_lecturecheck.diagnosis.wording import all_lines, place, stderr_lines
+from pytest_lecturecheck.diagnosis.wording import all_lines, frame_lines, place, stderr_lines
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.safe_text import one_line
 from pytest_lecturecheck.units import format_duration, format_size
@@ -61,7 +61,7 @@ def find_timeout(evidence: Evidence) -> Cause | None:
         parts.append(kill)
     advice = tuple(_advice(kind, evidence))
     children = (f"child process that was still running: {one_line(child)}" for child in evidence.timeout.children)
-    lines = (*stack_lines(evidence), *children, *all_lines(evidence))
+    lines = (*frame_lines(evidence.timeout.stack), *children, *all_lines(evidence))
     return Cause(kind=kind, headline="; ".join(parts), evidence=lines, advice=advice)
 
 

@@ -20,6 +20,11 @@ _KERNEL_FRAME: Final = re.compile(
     r"(?:IPython[/\\]|ipykernel[/\\]|tornado[/\\]|asyncio[/\\]|traitlets[/\\]|ipykernel_launcher\.py|runpy\.py)"
     r").*, line [0-9]+ in .*"
 )
+FAULT: Final = re.compile(r"(?:Fatal Python error|Windows fatal exception): .*")
+"""faulthandler's first line of a crash."""
+FAULT_FRAME: Final = re.compile(r'\s*File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
+_CELL_FRAME: Final = re.compile(r'File "[^"]*\bipykernel_[0-9]+[/\\][0-9]+\.py", line ([0-9]{1,9})')
+_STACK_LINES: Final = 6
 _STDERR_LINES: Final = 12
 _KILO: Final = 1000
 _GROUPS: Final = ("container", "Slurm")
@@ -164,10 +169,33 @@ def oom_lines(evidence: Evidence) -> Iterator[str]:
 
 def stderr_lines(evidence: Evidence) -> Iterator[str]:
     """Yield the last lines of the kernel's stderr, marked as such, without frames of the kernel's own machinery."""
-    words = (line for line in evidence.exit.stderr_tail if not _KERNEL_FRAME.match(line))
-    lines = [clean for line in words if (clean := one_line(line, LONGEST_QUOTE))]
+    lines = [clean for line in readable_stderr(evidence) if (clean := one_line(line, LONGEST_QUOTE))]
     for line in lines[-_STDERR_LINES:]:
         yield f"stderr: {line}"
+
+
+def readable_stderr(evidence: Evidence) -> Iterator[str]:
+    """
+    Yield the last lines of the kernel's stderr as a person reads them.
+
+    Frames of a crash are left out where they are known with lines of the lecture's file (:func:`frame_lines`).
+    Other frames in cells count lines within a cell, and the text then says so.
+    """
+    tail = evidence.exit.stderr_tail
+    faults = [number for number, line in enumerate(tail) if FAULT.fullmatch(line.strip())]
+    first = faults[-1] if faults and evidence.exit.crash_stack else len(tail)
+    for number, line in enumerate(tail):
+        if _KERNEL_FRAME.match(line) or (number > first and FAULT_FRAME.fullmatch(line)):
+            continue
+        yield _CELL_FRAME.sub(r'File "a code cell", line \1 of the cell', line)
+
+
+def frame_lines(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the innermost frames of a stack and the cell's own, as lines of evidence."""
+    clean_frames = [clean for frame in frames if (clean := one_line(frame, LONGEST_QUOTE))]
+    if len(clean_frames) > _STACK_LINES:
+        clean_frames = [*clean_frames[: _STACK_LINES - 1], clean_frames[-1]]
+    return tuple(f"stack: {frame}" for frame in clean_frames)
 
 
 def all_lines(evidence: Evidence) -> tuple[str, ...]:

@@ -80,6 +80,16 @@ def test_a_crash_names_the_python_line_that_was_running(changes, headline, line)
     assert cause.evidence[1:4] == ROOMY_LINES
 
 
+def test_frames_with_lines_of_the_file_replace_those_of_stderr():
+    stack = ("code cell 2, line 9, in g", "code cell 2, line 12, in f", "code cell 2, line 14")
+    cause = diagnose(changed(ROOMY, signal=11, source=SOURCE, stderr_tail=("before", *CRASH), crash_stack=stack))
+    assert cause.evidence[:4] == (
+        "running Python: code cell 2, line 9, in g; called from line 14: f(x) # boom",
+        *(f"stack: {frame}" for frame in stack),
+    )
+    assert [line for line in cause.evidence if "stderr" in line] == ["stderr: before", f"stderr: {CRASH[0]}"]
+
+
 @pytest.mark.parametrize("stderr", [CRASH[1:], (*CRASH[1:], CRASH[0]), ("Fatal Python error: x", "no frame"), ()])
 def test_frames_that_are_not_of_a_crash_say_nothing(stderr):
     cause = diagnose(changed(ROOMY, signal=11, source=SOURCE, stderr_tail=stderr))

@@ -60,6 +60,16 @@ class CellFiles:
         source = rows[line - 1] if 0 < line <= len(rows) else ""
         return shown, source, line if cell is self._running else None
 
+    def is_running(self, path: str) -> bool:
+        """Return True if this is the file of the cell that is running."""
+        return self.find(path) is self._running
+
+    def is_below(self, path: str, line: int) -> bool:
+        """Return True if this is the file of what stands below a line of the running cell, as for ``%%capture``."""
+        found = _CELL_FILE.fullmatch(path)
+        body = self._running.source.split("\n")[line:]
+        return found is not None and int(found["hash"]) in {murmur2("\n".join(body)), murmur2("\n".join([*body, ""]))}
+
     def find(self, path: str) -> Cell | None:
         """Return the cell with this file, or ``None``."""
         found = _CELL_FILE.fullmatch(path)

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
 _IS_LINUX: Final[bool] = sys.platform.startswith("linux")
 _FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
 _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
+_TIMED_FILES: Final = frozenset({"<timed exec>", "<timed eval>", "<magic-timeit>"})
+"""Names that IPython gives to what it compiles for ``%%time`` and ``%%timeit``."""
 _FAULT: Final = re.compile(r"^(?:Fatal Python error|Windows fatal exception): .*$", re.MULTILINE)
 _LONGEST_BYTES: Final = 64 * 1024
 _FRAMES: Final = 60
@@ -59,7 +62,7 @@ class Stack:
     Attributes:
         frames: innermost first, down to the cell ("jax/_src/compiler.py:362 in backend_compile",
             "code cell 2, line 41"); frames of the kernel itself are omitted.
-        cell_line: 1-based line of the running cell, or ``None``.
+        cell_line: 1-based line of the running cell's innermost frame, or ``None``.
     """
 
     frames: tuple[str, ...] = ()
@@ -136,13 +139,35 @@ def parse_stack(text: str, cells: CellFiles) -> Stack:
     found = [match for line in text.splitlines() if (match := _FRAME.fullmatch(line))]
     in_cells = [position for position, frame in enumerate(found) if is_cell_file(frame["path"])]
     if not in_cells:
-        return Stack(frames=tuple(_frame_text(frame, "", cells) for frame in found[:_FRAMES]))
-    outermost = found[in_cells[-1]]
-    frames = [_frame_text(frame, outermost["path"], cells) for frame in found[: in_cells[-1] + 1]]
+        return Stack(frames=tuple(_frame_text(frame, "") for frame in found[:_FRAMES]))
+    found = found[: in_cells[-1] + 1]
+    running = found[-1]["path"] if found[-1]["name"] == "<module>" or cells.is_running(found[-1]["path"]) else ""
+    frames, line = _cell_frames(found, running, cells)
     if len(frames) > _FRAMES:
         frames = [*frames[: _FRAMES // 2], f"... {len(frames) - _FRAMES} more ...", *frames[-_FRAMES // 2 :]]
-    line = int(outermost["line"]) if outermost["name"] == "<module>" else None
     return Stack(frames=tuple(frames), cell_line=line)
+
+
+def _cell_frames(found: Sequence[re.Match[str]], running: str, cells: CellFiles) -> tuple[list[str], int | None]:
+    """Return the frames as text, innermost first, and the innermost line in the running cell."""
+    frames: list[str] = []
+    innermost, magic_line = None, 0
+    for frame in reversed(found):
+        path, line = frame["path"], int(frame["line"])
+        place = ""
+        if path == running:
+            innermost = line
+            place = cells.place(path, line, is_running=True)
+        elif magic_line and (path in _TIMED_FILES or cells.is_below(path, magic_line)):
+            # The body of a cell magic is compiled on its own, and counts its lines from the one after the magic.
+            innermost = magic_line + line
+            place = cells.place(path, innermost, is_running=True)
+        elif is_cell_file(path):
+            place = cells.place(path, line, is_running=False)
+        elif running and frame["name"] == "run_cell_magic":
+            magic_line = innermost or 0
+        frames.append(_frame_text(frame, place))
+    return frames[::-1], innermost
 
 
 def parse_crash(text: str, cells: CellFiles) -> Stack:
@@ -163,10 +188,9 @@ def parse_crash(text: str, cells: CellFiles) -> Stack:
     return parse_stack(frames, cells)
 
 
-def _frame_text(frame: re.Match[str], running: str, cells: CellFiles) -> str:
+def _frame_text(frame: re.Match[str], place: str) -> str:
     path, line, name = frame["path"], frame["line"], _printable(frame["name"])
-    if is_cell_file(path):
-        place = cells.place(path, int(line), is_running=path == running)
+    if place:
         return place + (f", in {name}" if name != "<module>" else "")
     # Inside site-packages the rest of the path identifies the module; elsewhere a path only describes this machine.
     inside = _PACKAGES.sub("", path)

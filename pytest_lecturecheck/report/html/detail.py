@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
+from pytest_lecturecheck.diagnosis.wording import readable_stderr
 from pytest_lecturecheck.model.evidence import Evidence
 from pytest_lecturecheck.model.metric import Measurement, Metric, Unavailable
 from pytest_lecturecheck.model.platform import Software
@@ -185,7 +186,11 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
     if evidence is not None:
         for title, lines in (
             ("Python stack at the timeout", evidence.timeout.stack),
-            (f"End of the {'program' if entry.run.is_program else 'kernel'}'s stderr", evidence.exit.stderr_tail),
+            ("Python stack at the crash", evidence.exit.crash_stack),
+            (
+                f"End of the {'program' if entry.run.is_program else 'kernel'}'s stderr",
+                tuple(readable_stderr(evidence)),
+            ),
             ("Log of the operating system", evidence.memory.kernel_log),
         ):
             if any(line.strip() for line in lines):

@@ -56,7 +56,7 @@ def test_a_cell_that_compiles():
             "code cell 2, line 43, in step",
             "code cell 2, line 47",
         ),
-        cell_line=7,
+        cell_line=3,
     )
 
 
@@ -75,6 +75,34 @@ def test_cells_have_the_names_that_ipykernel_gives_them(source):
 def test_a_function_of_an_earlier_cell_has_its_line_in_the_file():
     text = dump((f"/tmp/ipykernel_4711/{murmur2(STEP.source)}.py", 2, "step"), (CELL, 7, "<module>"))
     assert parse_stack(text, CELLS).frames == ("code cell 1, line 12, in step", "code cell 2, line 47")
+
+
+MAGIC = (f"{HOME}/site-packages/IPython/core/interactiveshell.py", 2644, "run_cell_magic")
+
+
+def test_the_body_of_a_timed_cell_has_its_lines():
+    text = dump(("<timed exec>", 2, "f"), ("<timed exec>", 4, "<module>"), MAGIC, (CELL, 1, "<module>"))
+    stack = parse_stack(text, CELLS)
+    assert stack.cell_line == 3
+    assert stack.frames == (
+        "code cell 2, line 43, in f",
+        "code cell 2, line 45",
+        "IPython/core/interactiveshell.py:2644 in run_cell_magic",
+        "code cell 2, line 41",
+    )
+
+
+def test_the_body_of_a_captured_cell_has_its_lines():
+    captured = replace(RUNNING, source="\n%%capture\n\nstep()")
+    body = f"/tmp/ipykernel_4711/{murmur2(chr(10) + 'step()' + chr(10))}.py"
+    text = dump((body, 2, "<module>"), MAGIC, (CELL, 2, "<module>"))
+    stack = parse_stack(text, CellFiles(captured))
+    assert (stack.frames[0], stack.frames[-1], stack.cell_line) == ("code cell 2, line 44", "code cell 2, line 42", 4)
+
+
+def test_a_thread_with_a_function_of_another_cell_says_nothing_of_the_running_one():
+    text = dump((f"/tmp/ipykernel_4711/{murmur2(STEP.source)}.py", 2, "step"), (f"{HOME}/threading.py", 12, "run"))
+    assert parse_stack(text, CELLS) == Stack(frames=("code cell 1, line 12, in step",))
 
 
 def test_a_cell_without_a_line_in_the_file_counts_its_own_lines():
