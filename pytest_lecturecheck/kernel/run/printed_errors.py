@@ -34,6 +34,8 @@ _HEADINGS: Final = re.compile(
     "|".join(f"^(?P<kind{number}>{text})" for number, (_, text) in enumerate(_KINDS)), re.MULTILINE
 )
 _TRACEBACK: Final = re.compile(r"^.*Traceback \(most recent call last\):\n", re.MULTILINE)
+_BARE: Final = re.compile(r"\s*\n(?:future|task): <.*\n(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$", re.MULTILINE)
+_GROUP_MARGIN: Final = re.compile(r"^ +\| ?")
 _JOINTS: Final = ("During handling of the above exception", "The above exception was the direct cause")
 _HEADING_LINES: Final = 8
 _MOST: Final = 5
@@ -85,9 +87,12 @@ def _error_after(text: str, start: int) -> str:
     """Return the last line of the traceback below a heading, or an empty string."""
     found = _TRACEBACK.search(text, start)
     if found is None or text.count("\n", start, found.start()) > _HEADING_LINES:
-        return ""
+        # An error that was set and never raised has no traceback.
+        bare = _BARE.match(text, start)
+        return cut_line(bare["error"], _ERROR_CHARS) if bare is not None else ""
     error = ""
-    for line in text[found.end() :].split("\n"):
+    for raw_line in text[found.end() :].split("\n"):
+        line = _GROUP_MARGIN.sub("", raw_line)
         if line.startswith(_JOINTS):
             # The error so far is the cause of the one whose traceback follows.
             error = ""

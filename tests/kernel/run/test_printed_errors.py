@@ -88,3 +88,24 @@ def test_equal_errors_are_reported_once_and_many_are_counted():
 )
 def test_other_text_gives_nothing(text):
     assert messages(text) == []
+
+
+def test_a_group_of_errors_is_named():
+    text = (
+        "Exception in thread Thread-1 (b):\n"
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner\n'
+        "  |     self.run()\n"
+        "  | ExceptionGroup: two at once (2 sub-exceptions)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | ValueError: first\n"
+    )
+    assert messages(text) == [
+        "an error ended a thread and was only printed: 'ExceptionGroup: two at once (2 sub-exceptions)'"
+    ]
+
+
+def test_an_error_that_was_never_raised_has_no_traceback():
+    text = "Future exception was never retrieved\nfuture: <Future finished exception=KeyError('a')>\nKeyError: 'a'\n"
+    (message,) = messages(text)
+    assert message == "the error of a future was never retrieved and was only printed: \"KeyError: 'a'\""
