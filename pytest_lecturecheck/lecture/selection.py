@@ -99,6 +99,8 @@ def explain_no_lecture(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix == ".py":
         return "it has no jupytext header and no `# %%` cell"
+    if suffix in _ON_REQUEST:
+        return f"files that end in {suffix} are read only if named, or with --lecture-suffix {suffix}"
     if suffix != ".md":
         return f"its name ends in {path.suffix!r}; lectures end in .ipynb, .md, .py, .Rmd or .qmd"
     try:

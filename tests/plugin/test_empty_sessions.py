@@ -37,3 +37,9 @@ def test_a_narrow_choice_passes(prose, chosen):
     result = prose.runpytest_inprocess("--lecture-budget", *chosen)
     assert result.ret == 0
     assert "no lecture was collected" not in result.stdout.str()
+
+
+def test_documents_that_are_run_on_request_say_so(pytester):
+    (pytester.path / "page.qmd").write_text("---\njupyter: python3\n---\n")
+    text = pytester.runpytest_inprocess("--lecture-budget").stdout.str()
+    assert "'page.qmd': files that end in .qmd are read only if named, or with --lecture-suffix .qmd" in text
