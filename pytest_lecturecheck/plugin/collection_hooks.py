@@ -11,6 +11,7 @@ import pytest
 from pytest_lecturecheck.errors import LectureCheckError
 from pytest_lecturecheck.lease.admission import Capacity
 from pytest_lecturecheck.lease.broker import plan_order, shard_of
+from pytest_lecturecheck.plugin.empty_sessions import note_empty_part
 from pytest_lecturecheck.plugin.nodes import LectureFile, LectureItem, harmless_id
 from pytest_lecturecheck.plugin.session_state import LectureCheckSession
 from pytest_lecturecheck.plugin.xdist import kernel_count
@@ -93,6 +94,10 @@ class CollectionHooks:
         if left_out:
             items[:] = [item for item in items if item not in left_out]
             config.hook.pytest_deselected(items=left_out)
+        if len(left_out) == len(lectures) > 0:
+            number = len({item.lecture_name for item in lectures})
+            those = "the only lecture is" if number == 1 else f"all {number} lectures are"
+            note_empty_part(config, f"part {part} of {count} has nothing to run: {those} in other parts")
 
     @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
     def pytest_collection_order(self, config: pytest.Config, items: list[pytest.Item]) -> None:

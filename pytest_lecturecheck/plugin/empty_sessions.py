@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_lecturecheck.plugin.nodes import LectureItem
+from pytest_lecturecheck.plugin.xdist import is_worker
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 _LECTURE_ID: Final = re.compile(r"::(?:lecture|cohort)(?:\[.*\])?", re.DOTALL)
 _NARROWING: Final = ("keyword", "markexpr", "deselect", "lf", "failedfirst", "stepwise")
 """Options of pytest with which the user leaves out items on purpose."""
+
+
+_part_key: Final = pytest.StashKey[str]()
+_OUTPUT_KEY: Final = "lecturecheck_empty_part"
+
+
+def note_empty_part(config: pytest.Config, text: str) -> None:
+    """Note that a part of the lectures is empty, in a session or in one of its workers."""
+    config.stash[_part_key] = text
+    if is_worker(config):
+        config.workeroutput[_OUTPUT_KEY] = text  # type: ignore[attr-defined]
 
 
 class EmptySessions:
@@ -45,9 +57,21 @@ class EmptySessions:
         found = any(_LECTURE_ID.fullmatch(name[name.find("::") :]) for name in ids)
         self._is_empty = not found and self._is_empty is not False
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker found out about its part of the lectures."""
+        text = (getattr(node, "workeroutput", None) or {}).get(_OUTPUT_KEY)
+        if text:
+            self._config.stash[_part_key] = text
+
+    @property
+    def empty_part(self) -> str:
+        """Return that the other parts have all lectures (``--lecture-shard``), or an empty string."""
+        return self._config.stash.get(_part_key, "")
+
     def explain(self) -> str:
         """Return what was looked for in vain, or an empty string if a lecture was collected or none was asked for."""
-        if not self._is_empty or any(self._option(name) for name in _NARROWING):
+        if not self._is_empty or self.empty_part or any(self._option(name) for name in _NARROWING):
             return ""
         folders = self._folders()
         if not folders:

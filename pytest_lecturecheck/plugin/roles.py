@@ -229,7 +229,7 @@ class ControllerRole:
             SignalHooks(context.journal, self._notices.add),
             crashes,
             terminal,
-            ControllerEnd(session, github, self._notices, saver=saver, filler=filler, explain_empty=collected.explain),
+            ControllerEnd(session, github, self._notices, saver=saver, filler=filler, collected=collected),
         ]
         if context.settings.cloud_notices:
             hooks += self._cloud_hooks()

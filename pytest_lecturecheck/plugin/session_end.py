@@ -12,8 +12,7 @@ from pytest_lecturecheck.plugin.nodes import take_entries
 from pytest_lecturecheck.plugin.plain_imports import plain_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from pytest_lecturecheck.plugin.empty_sessions import EmptySessions
     from pytest_lecturecheck.plugin.notices import Notices
     from pytest_lecturecheck.plugin.session_state import LectureCheckSession
     from pytest_lecturecheck.session.cache_filling import CacheFiller
@@ -52,7 +51,7 @@ class ControllerEnd:
         github: the job summary of GitHub Actions.
         notices: takes what could not be written.
         saver: saves entries until everything is written.
-        explain_empty: returns what was looked for if no lecture was collected, or an empty string.
+        collected: whether lectures were collected, and what was looked for.
         filler: fills the book's cache.
     """
 
@@ -64,10 +63,10 @@ class ControllerEnd:
         *,
         saver: EntrySaver,
         filler: CacheFiller,
-        explain_empty: Callable[[], str],
+        collected: EmptySessions,
     ) -> None:
         """Hold what is written and closed at the end."""
-        self._explain_empty = explain_empty
+        self._collected = collected
         self._session = session
         self._github = github
         self._notices = notices
@@ -96,11 +95,14 @@ class ControllerEnd:
         self._notices.add(*self._build_differences())
         fails = not is_whole or not self._filler.is_whole or not context.results.package_fits()
         if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            nothing = self._explain_empty()
-            self._notices.add(nothing)
+            nothing, part = self._collected.explain(), self._collected.empty_part
+            self._notices.add(nothing, part)
             # With nothing else collected, pytest's own status says so already.
             if fails or (nothing and session.exitstatus == pytest.ExitCode.OK):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            elif part:
+                # More parts than lectures are no failure of the last ones.
+                session.exitstatus = pytest.ExitCode.OK
 
     def _build_differences(self) -> list[str]:
         """Return where the build of the book will differ; configurations that cannot be read have been reported."""

@@ -43,3 +43,17 @@ def test_documents_that_are_run_on_request_say_so(pytester):
     (pytester.path / "page.qmd").write_text("---\njupyter: python3\n---\n")
     text = pytester.runpytest_inprocess("--lecture-budget").stdout.str()
     assert "'page.qmd': files that end in .qmd are read only if named, or with --lecture-suffix .qmd" in text
+
+
+@pytest.mark.parametrize(("tests", "workers"), [(False, ()), (True, ("-n", "1"))])
+def test_a_part_without_lectures_passes(pytester, tests, workers):
+    if tests:
+        pytester.makepyfile(test_unit=TEST)
+    (pytester.path / "a.md").write_text("---\nkernelspec: {name: python3}\n---\n\n```{code-cell}\n1\n```\n")
+    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-shard", "2/2", *workers)
+    assert result.ret == 0
+    assert "part 2 of 2 has nothing to run: the only lecture is in other parts" in result.stdout.str()
+
+
+def test_a_part_of_nothing_does_not_pass(pytester):
+    assert pytester.runpytest_inprocess("--lecture-budget", "--lecture-shard", "2/2").ret == 5
