@@ -189,6 +189,7 @@ def _latest(sessions: Sequence[KeptSession], root: Path) -> list[KeptSession]:
 
     last = sessions[-1]
     alike = [session for session in sessions if session.platform == last.platform]
+    named = _named_programs(root)
     latest: dict[tuple[str, str], str] = {}
     peaks: dict[tuple[str, str], float] = {}
     for session in alike:
@@ -200,14 +201,22 @@ def _latest(sessions: Sequence[KeptSession], root: Path) -> list[KeptSession]:
             if run.outcome is Outcome.COMPLETED and peak is not None:
                 peaks[subject] = peak.value
             # What the last session names is there; a notebook that was skipped has been measured before, or never.
-            is_there = session is last or (root / run.lecture).is_file()
+            is_there = session is last or (root / run.lecture).is_file() or run.lecture in named
             if is_there and (run.cell_run_count or subject not in latest):
                 latest[subject] = session.name
     chosen = []
     for session in alike:
-        named = ((kept, latest.get((kept.run.lecture, kept.run.variant))) for kept in session.runs)
-        chosen.append(replace(session, runs=tuple(kept for kept, name in named if name == session.name)))
+        found = ((kept, latest.get((kept.run.lecture, kept.run.variant))) for kept in session.runs)
+        chosen.append(replace(session, runs=tuple(kept for kept, name in found if name == session.name)))
     return [session for session in chosen if session.runs]
+
+
+def _named_programs(root: Path) -> frozenset[str]:
+    """Return the names of the table ``[programs]``, which need not be files."""
+    from pytest_lecturecheck.config.option_reading import read_settings_file  # noqa: PLC0415 - not for help
+
+    _, in_file = read_settings_file(root)
+    return frozenset(program.name for program in in_file.get("programs", ()))
 
 
 def _was_capped_below(run: Run, known_peak: float | None) -> bool:

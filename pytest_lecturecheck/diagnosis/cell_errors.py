@@ -118,17 +118,19 @@ def find_cell_error(evidence: Evidence) -> Cause | None:
         kind=CauseKind.CELL_ERROR,
         headline=f"{_with_source(evidence, evidence.error)}{in_brackets(evidence)}",
         evidence=(*oom_lines(evidence), *stderr_lines(evidence)),
-        advice=shadowing_advice(evidence) or _install_advice(evidence.error),
+        advice=shadowing_advice(evidence) or _install_advice(evidence, evidence.error),
     )
 
 
-def _install_advice(error: CellError) -> tuple[str, ...]:
+def _install_advice(evidence: Evidence, error: CellError) -> tuple[str, ...]:
     """Return where the package of a missing module belongs."""
     match = _MISSING_MODULE.fullmatch(error.value[:_READ_LENGTH])
     if error.name != "ModuleNotFoundError" or match is None:
         return ()
     name = match["name"]
     text = f"install the package that provides {name!r} in the kernel's environment"
+    if evidence.is_program:
+        return (text,)
     return (f"{text}; if it is a file of the lectures, {name}.py has to be beside this one",)
 
 

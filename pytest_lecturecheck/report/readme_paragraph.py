@@ -176,9 +176,8 @@ def _time_answer(entries: Sequence[Entry]) -> str:
     answer = _answer(_TIMES, total, is_upper=is_upper)
     chosen = f"**{answer}**" if answer else f"unknown, because not all {_plural(entries)} ran to the end"
     measured = time_text(total, is_upper=is_upper)
-    shown = (
-        f"{'up to' if is_upper else 'at least'} {measured} including kernel starts" if measured else "less than 0.1 s"
-    )
+    starts = " including kernel starts" if "notebook" in _kinds(entries) else ""
+    shown = f"{'up to' if is_upper else 'at least'} {measured}{starts}" if measured else "less than 0.1 s"
     beside = len({_subject(entry) for entry in longest if entry.run.concurrent_lectures})
     if beside:
         how = f"the sum over all {_plural(entries)}; {beside} ran at the same time as others, which takes longer"
@@ -270,10 +269,11 @@ def _table(entries: Sequence[Entry]) -> str:
         ]
         rows.append(f"| {' | '.join(fields)} |")
     one = _singular(entries)
+    starts = "; the time includes the kernel's start" if "notebook" in _kinds(entries) else ""
     note = (
         "≤ marks an upper bound, rounded up (counted by the operating system); ≥ a lower bound, rounded down (sampled "
         f"while the {one} ran, or of a {one} that did not run to the end). Peak memory is the total of all "
-        f"processes of the {one}; the time includes the kernel's start."
+        f"processes of the {one}{starts}."
     )
     return "\n".join(rows) + f"\n\n{note}"
 

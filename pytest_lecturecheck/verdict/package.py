@@ -92,14 +92,18 @@ def _compare(metric: Metric, limit: float, runs: Sequence[Run]) -> PackageCompar
         which, where = "highest", f"in {title_of(*subject)}"
     else:
         value = upper = sum(found.value for found in highest.values())
-        shown, which, where = metric.format_value(value), "total", f"of {len(highest)} lectures"
+        shown, which, where = metric.format_value(value), "total", f"of {len(highest)} {_noun(runs)}s"
     if value > limit:
         shown = metric.format_values_apart(value, limit)[0]
     reasons = [(len(incomplete), "did not run to the end"), (len(unmeasured), "could not be measured")]
-    gaps = [f"{count} lecture{'' if count == 1 else 's'} {what}" for count, what in reasons if count]
+    gaps = [f"{count} {_noun(runs)}{'' if count == 1 else 's'} {what}" for count, what in reasons if count]
     kind, ending = _judged(metric, value, upper, limit=limit, gaps=gaps)
     message = f"{which} {metric.label} {shown} {where}{ending}"
     return PackageComparison(metric=metric, kind=kind, value=value, limit=limit, message=message)
+
+
+def _noun(runs: Sequence[Run]) -> str:
+    return "program" if all(run.is_program for run in runs) else "lecture"
 
 
 def _upper(found: Measurement) -> float:

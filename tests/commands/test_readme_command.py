@@ -165,6 +165,19 @@ def test_programs_are_counted_and_asked_for_as_programs():
     assert "  interpreter of the program: Rscript (R) version 4.2.2" in render_runtime_info([entry], version="")
 
 
+def test_named_programs_that_are_no_files_stay_in_a_readme(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lecturecheck.toml").write_text('[programs]\ntables = "Rscript tables.R"\n', encoding="utf-8")
+    launch = LaunchFacts(launcher=PROGRAM_LAUNCHER)
+    for number, name in enumerate(("tables", "gone", "last")):
+        run = kept(name, 500)
+        run = replace(run, run=replace(run.run, launch=launch))
+        keep(tmp_path, session_of(run, name=f"20260105T06000{number}Z-aaaaaa", days=number))
+    out = call(capsys, "readme")[1]
+    assert [line.split("`")[1] for line in out.splitlines() if line.startswith("| `")] == ["tables", "last"]
+    assert "kernel" not in out.partition("### For a replication report")[0]
+
+
 def test_hostile_names_are_safe_in_all_files():
     entries = [recorded(failed(lecture=HOSTILE)), recorded(within(lecture=HOSTILE))]
     texts = [

@@ -8,7 +8,7 @@ import pytest
 from support.made_entries import MIB, cell, comparison, run_of, verdict
 
 from pytest_lecturecheck.model.metric import Measurement, Method, Metric
-from pytest_lecturecheck.model.run import Outcome
+from pytest_lecturecheck.model.run import PROGRAM_LAUNCHER, LaunchFacts, Outcome
 from pytest_lecturecheck.verdict import VerdictKind, compare_package
 
 HOUR = 3600.0
@@ -31,6 +31,15 @@ def test_two_notebooks_of_forty_minutes_do_not_fit_an_hour():
     assert said(part("a.ipynb", 2400.0), part("b.ipynb", 2400.0)) == [
         ("not fitting", "total wall time 1 h 20 min of 2 lectures, declared 1 h: 20 min 00 s over (+33 %)")
     ]
+
+
+def test_programs_are_called_programs():
+    runs = [
+        (replace(run, launch=LaunchFacts(launcher=PROGRAM_LAUNCHER)), its)
+        for run, its in (part("a.R", 2400.0), part("b.R", 60.0, outcome=Outcome.FAILED))
+    ]
+    why = "unknown, because 1 program did not run to the end"
+    assert said(*runs) == [("not measured", f"total wall time 41 min 00 s of 2 programs, declared 1 h: {why}")]
 
 
 def test_the_limit_is_inclusive():

@@ -70,8 +70,10 @@ def _longest_runs(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _times_text(entries: Sequence[Entry]) -> str:
-    """Return the total time of the cells, and of the lectures with their kernel starts."""
+    """Return the total time of the cells, and of the lectures with their kernel starts; programs have neither."""
     cells, whole = sum(entry.wall_seconds for entry in entries), sum(entry.seconds for entry in entries)
+    if all(entry.run.is_program for entry in entries):
+        return format_duration(cells)
     around = f"; {format_duration(whole)} with kernel starts" if whole > cells else ""
     return f"{format_duration(cells)} (cells{around})"
 
@@ -130,11 +132,13 @@ def count_text(entries: Sequence[Entry]) -> str:
     repeated = repeated_count(entries)
     parts = [f"{subjects_text(entries, repeated=repeated)}: {verdicts}"]
     parts += [f"{repeated} run again"] if repeated else []
-    parts.append(f"{cell_count} cell{plural(cell_count)} run")
+    has_only_programs = all(entry.run.is_program for entry in entries)
+    whole = sum(entry.seconds for entry in entries)
+    parts += [] if has_only_programs else [f"{cell_count} cell{plural(cell_count)} run"]
     if peaks:
         highest = max(peaks, key=lambda item: item.value)
         at_least = ">= " if highest.method.is_lower_bound else ""
         parts.append(f"highest peak {at_least}{format_size(highest.value)}")
     # A sum over lectures: with several workers the session itself is shorter.
-    parts.append(f"total lecture time {format_duration(sum(entry.seconds for entry in entries))}")
+    parts.append(f"total {'' if has_only_programs else 'lecture '}time {format_duration(whole)}")
     return "; ".join(parts)
