@@ -181,11 +181,13 @@ def level_lines(cell: CellRun) -> Iterator[str]:
     stayed = levels.stayed_bytes
     if not grown and (stayed is None or stayed < _WORTH_BYTES):
         return
-    head = f"after code cell {number}"
+    after = f"after code cell {number}"
     if levels.is_alone and levels.level_bytes is not None:
-        head = f"{head} {format_size(levels.level_bytes)} were in memory"
-    elif stayed is not None:
-        head += f" {format_size(stayed)} stayed" if stayed > 0 else " no more memory stayed than before it"
+        head = f"{format_size(levels.level_bytes)} was in memory {after}"
+    elif stayed is not None and stayed <= 0:
+        head = f"no more memory {after} than before it"
+    else:
+        head = after if stayed is None else f"{format_size(stayed)} stayed {after}"
     named = ", ".join(_grown_text(part) for part in grown[:_PARTS])
     more = f", and {len(grown) - _PARTS} more" if len(grown) > _PARTS else ""
     yield (

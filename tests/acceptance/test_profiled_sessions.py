@@ -60,7 +60,7 @@ def test_what_is_over_runs_once_more_with_a_record_of_memory(own_project):
     rows = failure.splitlines()
     at = rows.index("Memory at the peak of code cell 2")
     assert rows[at + 1] == "      96 MiB 100 %  code cell 2, line 13"
-    assert " MiB stayed: `kept` 64 MiB" in failure
+    assert " MiB stayed after code cell 2: `kept` 64 MiB" in failure
     assert (own_project.folder / profile["flame_graph"]).is_file()
 
 
@@ -70,6 +70,6 @@ def test_a_failure_names_what_is_in_memory_without_being_asked(own_project):
     session = own_project.pytest("--lecture-budget")
     failure = session.failure("over.ipynb")
     assert "in code cell 2" in failure.splitlines()[0]
-    (row,) = (line for line in failure.splitlines() if "were in memory" in line)
-    assert " MiB were in memory: `kept` 64 MiB, `early` 16 MiB" in row
+    (row,) = (line for line in failure.splitlines() if "was in memory" in line)
+    assert " MiB was in memory after code cell 2: `kept` 64 MiB, `early` 16 MiB" in row
     assert ["memory_levels" in cell for cell in session.run("over.ipynb")["cells"]] == [False, True, False]

@@ -86,7 +86,7 @@ Memory at the peak of code cell 2
         ".lecturecheck/memory/a-1/cell-2/flamegraph.html"
     ) in joined
     assert (
-        "after code cell 2 620 MiB stayed: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"[:60]
+        "620 MiB stayed after code cell 2: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"[:60]
         in joined
     )
 
@@ -105,7 +105,7 @@ def test_an_explanation_for_programs_says_what_is_in_memory():
         "failures"
     ]
     assert failure["evidence"] == [
-        "after code cell 2 620 MiB stayed: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"
+        "620 MiB stayed after code cell 2: `paths` 400 MiB, `Out[2]` (kept by the output history only) about 8 MiB"
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_cell_after_which_little_stayed_has_no_line():
 def test_objects_are_named_where_no_name_holds_what_stayed():
     types = (GrownType(name="dict", count=20, grown_count=10),)
     assert lines_of(MemoryLevels(types=types, level_bytes=9 * MIB, stayed_bytes=8 * MIB)) == [
-        "after code cell 2 8 MiB stayed; no name of the lecture holds it (imported modules, for example)",
+        "8 MiB stayed after code cell 2; no name of the lecture holds it (imported modules, for example)",
         "objects that code cell 2 added: 10 dict",
     ]
 
@@ -172,7 +172,7 @@ def test_unknown_levels_say_why():
 def test_a_level_taken_alone_says_what_is_no_longer_there():
     alone = MemoryLevels(parts=(PATHS,), level_bytes=500 * MIB, is_alone=True)
     assert lines_of(alone) == [
-        "after code cell 2 500 MiB were in memory: `paths` 400 MiB",
+        "500 MiB was in memory after code cell 2: `paths` 400 MiB",
         "48 MiB of its peak had been freed by then; --lecture-profile memory names the lines that held them",
     ]
     # Next to a record there is nothing to ask for.
