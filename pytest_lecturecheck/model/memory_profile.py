@@ -23,6 +23,11 @@ class PartKind(StrEnum):
     ALLOCATOR = "kept by the allocator"
     """Memory that the C library's allocator has free and has not returned to the system."""
 
+    @property
+    def states_number(self) -> bool:
+        """Return True if the name of a part states how many there are, and is no name of the lecture."""
+        return self in {PartKind.FIGURES, PartKind.THREAD_STACKS}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelPart:

@@ -10,6 +10,7 @@ from pytest_lecturecheck.model.device import LiveBuffers
 from pytest_lecturecheck.model.memory_profile import (
     DeviceProfile,
     LevelPart,
+    MemoryLevels,
     PartKind,
     PeakLine,
     PeakProfile,
@@ -175,10 +176,11 @@ def level_lines(cell: CellRun) -> Iterator[str]:
     if levels.reason:
         yield f"what stayed in memory after code cell {number} is not known: {one_line(levels.reason)}"
         return
-    grown = sorted(
-        (part for part in levels.parts if part.grown_bytes >= _WORTH_BYTES), key=lambda part: -part.grown_bytes
-    )
     stayed = levels.stayed_bytes
+    grown = sorted(
+        (part for part in levels.parts if part.grown_bytes >= _WORTH_BYTES and not _is_moved(part, levels)),
+        key=lambda part: -part.grown_bytes,
+    )
     if not grown and (stayed is None or stayed < _WORTH_BYTES):
         return
     after = f"after code cell {number}"
@@ -206,6 +208,12 @@ def level_lines(cell: CellRun) -> Iterator[str]:
                 f"{format_size(freed)} of its peak had been freed by then; --lecture-profile memory names the lines "
                 "that held them"
             )
+
+
+def _is_moved(part: LevelPart, levels: MemoryLevels) -> bool:
+    """Return True for memory that was in use before and is free now: no more of it stayed."""
+    stayed = levels.stayed_bytes
+    return part.kind is PartKind.ALLOCATOR and not levels.is_alone and stayed is not None and stayed < part.grown_bytes
 
 
 def _grown_text(part: LevelPart) -> str:

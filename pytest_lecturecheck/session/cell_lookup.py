@@ -87,7 +87,7 @@ def slice_of(lecture: Lecture, variant: str, settings: SessionSettings, rootdir:
         why = f"code cell {number} does not run: {by_number[number].skip_reason or 'it is blank'}"
     if number is None or why:
         return _with_finding(part, FindingKind.REPLAY, f"no state was saved for a replay: {why}")
-    folder = own_lecture_folder(rootdir, "replay", f"{lecture.name}-{variant}" if variant else lecture.name)
+    folder = own_lecture_folder(rootdir, "replay", lecture.name, variant)
     capture = Capture(
         cell_number=number,
         folder=folder / f"cell-{number}",

@@ -179,7 +179,7 @@ class LectureRunner:
             repeat,
             {**job.environment, **cache},
             variant=variant,
-            tracing=self._tracing(lecture, repeat, trace),
+            tracing=self._tracing(job, repeat, trace),
             memory=self._memory(job, settings, repeat, trace),
             repeats=self._repeats(repeat, trace),
             capture=part.capture,
@@ -209,10 +209,11 @@ class LectureRunner:
         settings = self._context.settings
         return settings.replay_capture is None and settings.until is None
 
-    def _tracing(self, lecture: Lecture, repeat: int, trace: TraceRequest | None) -> Tracing | None:
+    def _tracing(self, job: _Job, repeat: int, trace: TraceRequest | None) -> Tracing | None:
         if trace is None or trace.kind is not ProfileKind.TRACE:
             return None
-        return plan_tracing(self._context.rootdir, lecture, repeat, trace.cells)
+        prepared = job.prepared
+        return plan_tracing(self._context.rootdir, prepared.lecture, repeat, trace.cells, prepared.variant.name)
 
     def _memory(self, job: _Job, settings: RunSettings, repeat: int, trace: TraceRequest | None) -> MemoryPlan | None:
         rootdir, lecture, variant = self._context.rootdir, job.prepared.lecture, job.prepared.variant.name
@@ -221,7 +222,7 @@ class LectureRunner:
             return plan_levels_over(rootdir, budget, settings.declared_memory_bytes)
         if trace is None or trace.kind is ProfileKind.TRACE:
             return None
-        return plan_memory(rootdir, lecture, repeat, trace.cells)
+        return plan_memory(rootdir, lecture, repeat, trace.cells, variant)
 
     def _repeats(self, repeat: int, trace: TraceRequest | None) -> RepeatRequest | None:
         """Return which cells are run again: once for a lecture, and not in a second run for a trace."""

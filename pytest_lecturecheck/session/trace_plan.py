@@ -12,23 +12,28 @@ from pytest_lecturecheck.budget.limits import LectureBudget
 from pytest_lecturecheck.kernel.run.ports import MemoryPlan, Tracing
 from pytest_lecturecheck.model.lecture import Lecture
 from pytest_lecturecheck.model.metric import Metric
+from pytest_lecturecheck.model.variant import DEFAULT_VARIANT
 from pytest_lecturecheck.store.own_folder import NAME as OWN_FOLDER
 from pytest_lecturecheck.store.own_folder import make_own_folder
 
 _NAME_CHARS: Final = 80
 
 
-def plan_tracing(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> Tracing:
+def plan_tracing(
+    rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int], variant: str = DEFAULT_VARIANT
+) -> Tracing:
     """Return where the traces of these cells go: into our own folder, under a name made of the lecture's."""
     from pytest_lecturecheck.trace.trace_reader import read_cell  # noqa: PLC0415 - few sessions trace
 
-    folder = own_lecture_folder(rootdir, "traces", lecture.name)
+    folder = own_lecture_folder(rootdir, "traces", lecture.name, variant)
     return Tracing(cells=cells, folder=folder / f"run-{repeat}" if repeat > 1 else folder, root=rootdir, read=read_cell)
 
 
-def plan_memory(rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int]) -> MemoryPlan:
+def plan_memory(
+    rootdir: Path, lecture: Lecture, repeat: int, cells: frozenset[int], variant: str = DEFAULT_VARIANT
+) -> MemoryPlan:
     """Return what is observed of a lecture's memory: levels of all cells, and records of these."""
-    folder = own_lecture_folder(rootdir, "memory", lecture.name)
+    folder = own_lecture_folder(rootdir, "memory", lecture.name, variant)
     return MemoryPlan(root=rootdir, folder=folder / f"run-{repeat}" if repeat > 1 else folder, cells=cells)
 
 
@@ -42,12 +47,17 @@ def plan_levels_over(rootdir: Path, budget: LectureBudget | None, declared_bytes
     return MemoryPlan(root=rootdir, folder=rootdir / OWN_FOLDER / "memory", levels=False, limit_bytes=min(known))
 
 
-def own_lecture_folder(rootdir: Path, room: str, lecture: str) -> Path:
-    """Return the folder of one lecture in a subfolder of our own folder, under a name made of the lecture's."""
+def own_lecture_folder(rootdir: Path, room: str, lecture: str, variant: str = DEFAULT_VARIANT) -> Path:
+    """
+    Return the folder of one lecture in a subfolder of our own folder, under a name made of the lecture's.
+
+    Each variant has a folder of its own: two of them may run at once.
+    """
     with contextlib.suppress(OSError):
         # Whoever writes into it reports it, cell by cell.
         make_own_folder(rootdir)
-    name = re.sub(r"[^A-Za-z0-9.-]+", "_", lecture).strip("._")[-_NAME_CHARS:]
+    title = f"{lecture}-{variant}" if variant else lecture
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", title).strip("._")[-_NAME_CHARS:]
     # Different names may look the same by now.
-    digest = hashlib.sha256(lecture.encode(errors="surrogatepass")).hexdigest()[:8]
+    digest = hashlib.sha256(title.encode(errors="surrogatepass")).hexdigest()[:8]
     return rootdir / OWN_FOLDER / room / f"{name}-{digest}"

@@ -183,3 +183,15 @@ def test_a_level_taken_alone_says_what_is_no_longer_there():
 def test_parts_without_a_name_are_described():
     threads = LevelPart(kind=PartKind.THREAD_STACKS, name="12 threads", size_bytes=1)
     assert part_name(threads) == "stacks of threads (12 threads)"
+
+
+def test_what_was_in_use_before_and_is_free_now_has_not_stayed():
+    free = LevelPart(kind=PartKind.ALLOCATOR, name="", size_bytes=9 * MIB, grown_bytes=2 * MIB)
+    assert (
+        list(level_lines(cell(memory_levels=MemoryLevels(parts=(free,), level_bytes=60 * MIB, stayed_bytes=40960))))
+        == []
+    )
+    stayed = MemoryLevels(parts=(free,), level_bytes=60 * MIB, stayed_bytes=3 * MIB)
+    assert list(level_lines(cell(memory_levels=stayed))) == [
+        "after code cell 2 3 MiB stayed: free memory that the allocator keeps 2 MiB"
+    ]

@@ -21,6 +21,7 @@ MOST_PARTS = 20
 LEAST_BYTES = 64 << 10
 """A smaller part is not worth its line."""
 MOST_TYPES = 8
+_COUNTED = ("stacks of threads", "figures not closed")
 
 
 class Levels:
@@ -57,13 +58,17 @@ class Levels:
         return level
 
     def _largest(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        sizes: dict[tuple[str, str], int] = {}
+        merged: dict[tuple[str, str], dict[str, Any]] = {}
         for part in parts:
-            key = part["kind"], part["name"]
+            # Names that state a number ("3 threads") change with it, and files of several folders share a name.
+            key = part["kind"], "" if part["kind"] in _COUNTED else part["name"]
+            first = merged.setdefault(key, part)
+            if first is not part:
+                first["size_bytes"] += part["size_bytes"]
+        for key, part in merged.items():
             part["grown_bytes"] = part["size_bytes"] - self.sizes.get(key, 0)
-            sizes[key] = sizes.get(key, 0) + part["size_bytes"]
-        self.sizes = sizes
-        parts = [part for part in parts if max(part["size_bytes"], abs(part["grown_bytes"])) >= LEAST_BYTES]
+        self.sizes = {key: part["size_bytes"] for key, part in merged.items()}
+        parts = [part for part in merged.values() if max(part["size_bytes"], abs(part["grown_bytes"])) >= LEAST_BYTES]
         parts.sort(key=lambda part: (-max(part["grown_bytes"], 0), -part["size_bytes"]))
         shown = parts[:MOST_PARTS]
         return sorted(shown, key=lambda part: -part["size_bytes"])

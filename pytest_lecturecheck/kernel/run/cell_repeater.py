@@ -19,7 +19,7 @@ from pytest_lecturecheck.kernel.run.memory_watch import take_level
 from pytest_lecturecheck.model.cell_run import CellRun, CellStatus
 from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.lecture import Cell
-from pytest_lecturecheck.model.memory_profile import MemoryLevels
+from pytest_lecturecheck.model.memory_profile import MemoryLevels, PartKind
 from pytest_lecturecheck.model.metric import Metric, Reading
 from pytest_lecturecheck.model.repetition import (
     CellRepetitions,
@@ -198,10 +198,19 @@ def most_of_cells(cells: Sequence[CellRun], readings: Mapping[Metric, Reading]) 
 
 
 def _growing_parts(levels: Sequence[MemoryLevels]) -> tuple[GrowingPart, ...]:
-    sizes = [{(part.kind, part.name): part.size_bytes for part in level.parts} for level in levels]
+    sizes = [_sizes(level) for level in levels]
     found = []
     for kind, name in sizes[-1]:
         growth = steady_growth([size.get((kind, name), 0) for size in sizes], _LEAST_PART_BYTES)
         if growth:
             found.append(GrowingPart(kind=kind, name=name, growth_bytes=growth))
     return tuple(sorted(found, key=lambda part: -part.growth_bytes)[:_MOST_PARTS])
+
+
+def _sizes(level: MemoryLevels) -> dict[tuple[PartKind, str], int]:
+    found: dict[tuple[PartKind, str], int] = {}
+    for part in level.parts:
+        # The number in "3 figures" is another one after each repetition.
+        key = part.kind, "" if part.kind.states_number else part.name
+        found[key] = found.get(key, 0) + part.size_bytes
+    return found

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lecturecheck.kernel.agent.process_memory import parse_smaps
+from pytest_lecturecheck.kernel.agent.memory_levels import Levels
+from pytest_lecturecheck.kernel.agent.process_memory import memory_part, parse_smaps
 
 MIB = 1 << 20
 PROGRAM = """
@@ -146,4 +147,18 @@ Rss:                  32 kB
         ("mapped file", "big file.npy", 512),
         ("shared memory", "sem one", 1024),
         ("stacks of threads", "2 threads", 96),
+    ]
+
+
+def test_growth_is_that_of_all_files_of_a_name_and_of_any_number_of_threads():
+    levels = Levels(shell=None)
+
+    def taken(*files, stacks):
+        parts = [memory_part("mapped file", size * MIB, "data.bin") for size in files]
+        return levels._largest([*parts, memory_part("stacks of threads", stacks * MIB, f"{stacks} threads")])
+
+    assert [part["grown_bytes"] for part in taken(10, 20, stacks=2)] == [30 * MIB, 2 * MIB]
+    assert [(part["size_bytes"], part["grown_bytes"]) for part in taken(10, 25, stacks=3)] == [
+        (35 * MIB, 5 * MIB),
+        (3 * MIB, 1 * MIB),
     ]

@@ -103,7 +103,8 @@ def test_figures_and_arrays_that_grow_are_named_by_kind():
     sizes = [
         (
             LevelPart(kind=PartKind.ARRAY, name="paths", size_bytes=MIB * (1 + 2 * step)),
-            LevelPart(kind=PartKind.FIGURES, size_bytes=MIB * (1 + step)),
+            # As matplotlib's figures are counted.
+            LevelPart(kind=PartKind.FIGURES, name=f"{1 + step} figures", size_bytes=MIB * (1 + step)),
             LevelPart(kind=PartKind.OBJECT, name="same", size_bytes=9 * MIB),
         )
         for step in range(5)
