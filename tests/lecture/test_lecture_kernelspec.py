@@ -49,6 +49,24 @@ def test_kernelspec_of_the_wrong_kind_is_refused(tmp_path, spec, line, fault):
     assert str(caught.value) == f"a.md:{line}: front matter {fault}"
 
 
+@pytest.mark.parametrize("spec", [{"display_name": "Python 3 (ipykernel)"}, {"language": "python"}])
+def test_a_python_kernelspec_without_a_name_is_the_default_kernel(tmp_path, spec):
+    lecture = read_lecture(notebook(tmp_path, code("1"), metadata={"kernelspec": spec}), name="a.ipynb")
+    assert lecture.kernel_name is None
+    assert [finding.message for finding in lecture.findings] == [
+        "no kernelspec is named; the default Python kernel is used"
+    ]
+
+
+def test_a_script_with_a_python_kernelspec_without_a_name_is_read(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text(
+        "# ---\n# jupyter:\n#   kernelspec:\n#     display_name: Python 3\n# ---\n\n# %%\n1\n", encoding="utf-8"
+    )
+    lecture = read_lecture(path, name="a.py")
+    assert (lecture.kernel_name, [cell.line for cell in lecture.cells]) == (None, [8])
+
+
 def test_kernel_of_our_own_table_needs_no_kernelspec(tmp_path):
     metadata = {"language_info": {"name": "julia"}, "lecturecheck": {"kernel": "julia-1.10"}}
     lecture = read_lecture(notebook(tmp_path, code("1"), metadata=metadata), name="a.ipynb")

@@ -81,8 +81,8 @@ def _read(text: str, header: JupytextHeader, fmt: Mapping[str, Any], *, name: st
     # jupytext reports a kernelspec of the wrong kind by an exception of its own.
     kernel_name, language = read_kernelspec(metadata, name=name, where="front matter", key_lines=key_lines)
     spec = metadata.get("kernelspec")
-    if isinstance(spec, dict) and _DISPLAY_NAME not in spec:
-        # nbformat requires a display name. Nothing depends on it, so a header without one is accepted.
+    if isinstance(spec, dict) and not {"name", _DISPLAY_NAME} <= spec.keys():
+        # nbformat requires both names. Nothing depends on them there, so a header without them is accepted.
         filled = {"name": kernel_name or "", _DISPLAY_NAME: kernel_name or "", "language": language or "python"}
         text = "\n".join(replace_kernelspec(text.split("\n"), header, filled))
     document = read_document(text, fmt, name=name, what=what)

@@ -68,7 +68,7 @@ def _find_fault(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
             return f"kernelspec.{key}", f"is {value!r}; expected {_EXPECTED[key]}"
     if (spec.get("name") or "").strip():
         return None
-    if spec and "name" not in spec:
+    if spec and "name" not in spec and not _is_python(metadata, spec):
         return "kernelspec", f"has no 'name' (it has {', '.join(sorted(spec))}); expected the name of a kernel"
     language = _language(metadata, spec)
     own = metadata.get("lecturecheck")
@@ -77,6 +77,12 @@ def _find_fault(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
         key = "kernelspec.language" if spec.get("language") else "language_info.name"
         return key, f"is {language!r} but no kernelspec is named; expected the name of a kernel under 'kernelspec'"
     return None
+
+
+def _is_python(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Return True if a kernelspec without a name can only mean a Python kernel, as nbclient takes it to."""
+    language = _language(metadata, spec).strip() or (spec.get("display_name") or "").strip().partition(" ")[0]
+    return language != "" and language.lower() in _PYTHON
 
 
 def _language(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
