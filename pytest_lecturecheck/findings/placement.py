@@ -162,7 +162,10 @@ def _runs_on(target: ReaderTarget, peak: float | None, reached: float | None, gp
         return False
     if reached is not None and reached > target.memory_bytes:
         return False
-    return None if peak is None else peak <= target.memory_bytes
+    if peak is not None and peak > target.memory_bytes:
+        return False
+    # A run that ended badly above all others would have needed more than it reached.
+    return None if peak is None or (reached is not None and reached > peak) else True
 
 
 def _from_runs(groups: Sequence[Group], facts: SourceFacts) -> tuple[Placement, str] | None:

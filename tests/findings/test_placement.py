@@ -62,6 +62,11 @@ def test_a_run_killed_above_the_memory_of_a_reader_answers_no():
     found = placed(SourceFacts(), measure([session_of(ended, platform=CPU)]), targets=targets)
     assert (found.peak_bytes, found.reached_bytes) == (None, 150 * 2**20)
     assert found.targets == {"small": False, "large": None}
+    # A variant that ran to its end with less says nothing about this one.
+    for peak, answer in ((120, None), (200, True)):
+        done = kept("work.md", peak, 1.0, platform=CPU, variant="size=1")
+        found = placed(SourceFacts(), measure([session_of(ended, done, platform=CPU)]), targets=targets)
+        assert found.targets == {"small": False, "large": answer}
 
 
 def test_a_lecture_that_requires_a_gpu_needs_a_reader_with_one():
