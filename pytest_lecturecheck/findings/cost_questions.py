@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -52,13 +53,14 @@ def lecture_costs(measured: Measured) -> dict[str, dict[str, LectureCost]]:
 
 
 def _busy(samples: Sequence[Sample]) -> float | None:
-    traced = [
-        sum(device.kernel_seconds for device in cell.profile.devices if not device.is_cpu)
-        for sample in samples
-        for cell in sample.run.cells
-        if cell.profile is not None
-    ]
-    return sum(traced) if traced else None
+    """Return the time in which the GPUs of one run were busy: the median of the runs with traced cells."""
+    found = []
+    for sample in samples:
+        profiles = [cell.profile for cell in sample.run.cells if cell.profile is not None]
+        if profiles:
+            found.append(math.fsum(item.kernel_seconds for one in profiles for item in one.devices if not item.is_cpu))
+    busy = spread_of(found)
+    return None if busy is None else busy.median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,14 @@
 
 from support.made_entries import MACHINE
 from support.made_matrix import CPU, GPU, GPU_MACHINE, SIZES, kept_in, rounds
-from support.made_sessions import session_of
+from support.made_sessions import replace, session_of
 
 from pytest_lecturecheck.findings.answering import Assumptions, answer_questions
+from pytest_lecturecheck.findings.cost_questions import lecture_costs
 from pytest_lecturecheck.findings.measured import measure
 from pytest_lecturecheck.findings.placement import Placement, SourceFacts, place
 from pytest_lecturecheck.model.fleet import MachineType
+from pytest_lecturecheck.model.profile import Bound, DeviceProfile, ProfileSummary
 
 
 def session(platform, seconds, *, machine=MACHINE, sizes=SIZES, prefix="", count=6):
@@ -99,3 +101,16 @@ def test_more_runs_on_one_device_do_not_favour_it():
     found = place("work.md", SourceFacts(packages=("jax",)), measure([cpu, gpu]), ())
     # The five fastest of eleven runs are as fast as the GPU; all of them conclude nothing.
     assert (found.placement, found.is_measured) == (Placement.UNDECIDED, False)
+
+
+def test_the_busy_time_is_that_of_one_run():
+    device = DeviceProfile(
+        device="GPU 0", kernel_seconds=1.5, gap_seconds=3.0, launch_count=7, op_count=9, bound=next(iter(Bound))
+    )
+    traced = []
+    for kept in rounds("size=1", 4.0, platform=GPU, count=3):
+        (cell,) = kept.run.cells
+        cell = replace(cell, profile=ProfileSummary(devices=(device,), cell_seconds=4.0))
+        traced.append(replace(kept, run=replace(kept.run, cells=(cell,))))
+    ((_, costs),) = lecture_costs(measure([session_of(*traced, platform=GPU)])).items()
+    assert [cost.busy_seconds for cost in costs.values()] == [1.5]

@@ -34,6 +34,7 @@ _GRACE_SECONDS: Final = 5.0
 _LEAST_PART_BYTES: Final = 16 << 10
 _MOST_PARTS: Final = 5
 _MORE_REPETITIONS: Final = 2
+_SHOWN_CELLS: Final = 5
 _SHOWN_TYPES: Final = 3
 _ERROR_CHARS: Final = 120
 _NO_LEVEL: Final = "resident memory is only known on Linux"
@@ -74,17 +75,21 @@ class CellRepeater:
     async def run(self, session: KernelSession, results: Sequence[CellRun]) -> list[CellRun]:
         """Return the cells with what their repetitions came to; :attr:`is_lost` is then set if the kernel is."""
         found = list(results)
+        left_out = []
         for position, cell in enumerate(self._cells):
-            if (
-                self.is_lost
-                or self._is_blind
-                or not self._request.chooses(cell)
-                or results[position].status is not CellStatus.OK
-            ):
+            if not self._request.chooses(cell) or results[position].status is not CellStatus.OK:
+                continue
+            if self.is_lost or self._is_blind:
+                left_out.append(cell)
                 continue
             self._on_cell(cell)
             has_jax = results[position].compilation is not None
             found[position] = replace(results[position], repetitions=await self._repeat(session, cell, has_jax=has_jax))
+        if self.is_lost and left_out:
+            numbers = ", ".join(str(cell.number) for cell in left_out[:_SHOWN_CELLS])
+            more = f" and {len(left_out) - _SHOWN_CELLS} more" if len(left_out) > _SHOWN_CELLS else ""
+            cells = "code cell" if len(left_out) == 1 else "code cells"
+            self._note(left_out[0], f"{cells} {numbers}{more} did not run again, because the kernel was lost before")
         return found
 
     async def _repeat(self, session: KernelSession, cell: Cell, *, has_jax: bool) -> CellRepetitions:
