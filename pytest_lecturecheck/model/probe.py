@@ -78,11 +78,20 @@ class CommitRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSegment:
-    """A segment of shared memory: the size it was made with, the memory it really takes, and where it is."""
+    """
+    A segment of shared memory.
+
+    Attributes:
+        size_bytes: the size it was made with.
+        taken_bytes: the memory it really takes.
+        place: where it is.
+        is_own_users: whether it belongs to the user of this session; always False for System V.
+    """
 
     size_bytes: int
     taken_bytes: int
     place: str = "/dev/shm"  # noqa: S108 - a text for reports
+    is_own_users: bool = False
 
 
 class Probe(Protocol):

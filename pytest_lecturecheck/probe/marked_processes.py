@@ -116,6 +116,7 @@ def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[st
     """
     segments: dict[str, SharedSegment] = {}
     root = os.fspath(shared_memory_root)
+    user = os.geteuid() if hasattr(os, "geteuid") else None
     # Listed after every cell, so no Path object is made for each entry.
     for folder, _, names in os.walk(root):
         for name in names:
@@ -127,5 +128,7 @@ def list_shared_memory(shared_memory_root: Path = SHARED_MEMORY_ROOT) -> dict[st
             if stat.S_ISREG(found.st_mode):
                 # Windows has no st_blocks, and no such folder.
                 taken = getattr(found, "st_blocks", 0) * 512
-                segments[path[len(root) + 1 :]] = SharedSegment(size_bytes=found.st_size, taken_bytes=taken)
+                segments[path[len(root) + 1 :]] = SharedSegment(
+                    size_bytes=found.st_size, taken_bytes=taken, is_own_users=found.st_uid == user
+                )
     return segments

@@ -11,6 +11,9 @@ from pytest_lecturecheck.model.probe import SharedSegment
 from pytest_lecturecheck.units import format_size
 
 _NAME_CHARS: Final = 120
+_LARGE_BYTES: Final = 1024 * 1024
+"""Smaller segments of unknown origin are not worth a word: semaphores, and marks of other programs."""
+_STAYS: Final = "it stays allocated until it is removed"
 
 
 class LeftoverSources(Protocol):
@@ -34,8 +37,8 @@ class SharedMemoryWatch:
     Notes which segments a lecture creates, and which of them still exist at its end.
 
     A segment has no owner. It belongs to the lecture if a process of the run maps it or has it open at the end of the
-    cell in which it appeared, or (System V) has made it. Any other segment may belong to another program: it is no
-    finding.
+    cell in which it appeared, or (System V) has made it. Any other segment may belong to another program. If it is
+    large and nobody uses it at the end, the finding says so, and the segment stays: the lecture may have closed it.
 
     Args:
         sources: lists segments and mappings.
@@ -48,6 +51,7 @@ class SharedMemoryWatch:
         self._find_processes = find_processes
         self._known = set(sources.list_shared_memory())
         self._cells: dict[str, int] = {}
+        self._closed: dict[str, int] = {}
 
     def look(self, cell_number: int) -> None:
         """Record what appeared during a cell; call this while its processes still exist."""
@@ -55,21 +59,29 @@ class SharedMemoryWatch:
         if not new:
             return
         self._known |= new
-        for name in self._sources.find_mapped(new, self._find_processes()):
-            self._cells[name] = cell_number
+        mapped = self._sources.find_mapped(new, self._find_processes())
+        self._cells.update(dict.fromkeys(mapped, cell_number))
+        self._closed.update(dict.fromkeys(new - mapped, cell_number))
 
     def report(self) -> Iterator[Finding]:
         """Report the segments that are left after the run's processes have ended."""
-        if not self._cells:
+        if not self._cells and not self._closed:
             return
         there = self._sources.list_shared_memory()
-        candidates = self._cells.keys() & there.keys()
+        candidates = there.keys() & (self._cells.keys() | {name for name in self._closed if _is_large(there.get(name))})
         # A segment that is still mapped belongs to another program.
         for name in sorted(candidates - self._sources.find_mapped(candidates, None)):
             segment = there[name]
             size = f"{format_size(segment.size_bytes)} in {segment.place}"
             taken = f"{name[:_NAME_CHARS]!r}, {format_size(segment.taken_bytes)} of it written"
-            gone = self._sources.remove_shared_memory(name)
-            end = "it was removed" if gone else "it stays allocated until it is removed"
-            message = f"left {size} ({taken}); {end}"
-            yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=self._cells[name])
+            if name in self._cells:
+                end = "it was removed" if self._sources.remove_shared_memory(name) else _STAYS
+                message = f"left {size} ({taken}); {end}"
+            else:
+                message = f"left {size} ({taken}; by it, or by what ran beside it); {_STAYS}"
+            number = self._cells.get(name, self._closed.get(name))
+            yield Finding(kind=FindingKind.SHARED_MEMORY, message=message, cell_number=number)
+
+
+def _is_large(segment: SharedSegment | None) -> bool:
+    return segment is not None and segment.is_own_users and segment.size_bytes >= _LARGE_BYTES

@@ -8,6 +8,8 @@ KERNEL, STRANGER = 100, 900
 class FakeMachine:
     """Segments by name, each with the process that maps it, or ``None``."""
 
+    is_own_users = False
+
     def __init__(self, **segments):
         self.segments = segments
 
@@ -15,7 +17,10 @@ class FakeMachine:
         raise NotImplementedError
 
     def list_shared_memory(self):
-        return {name: SharedSegment(size_bytes=5 * MIB, taken_bytes=MIB) for name in self.segments}
+        return {
+            name: SharedSegment(size_bytes=5 * MIB, taken_bytes=MIB, is_own_users=self.is_own_users)
+            for name in self.segments
+        }
 
     def find_mapped(self, names, pids):
         asked = {KERNEL, STRANGER} if pids is None else set(pids)
@@ -60,7 +65,7 @@ def test_a_finding_names_the_kind_of_shared_memory():
     assert finding.message == "left 5 MiB in System V shared memory ('shmid 7', 1 MiB of it written); it was removed"
 
 
-def test_segments_of_strangers_are_no_findings():
+def test_segments_of_other_users_are_no_findings():
     """Other programs create segments while a lecture runs, and may not map them at that moment."""
     machine = FakeMachine(before=None)
     found = watch(machine)
@@ -69,6 +74,23 @@ def test_segments_of_strangers_are_no_findings():
     end(machine)
     assert list(found.report()) == []
     assert machine.segments.keys() == {"before", "mapped", "unmapped"}
+
+
+def test_a_large_segment_that_nobody_uses_is_reported_and_stays():
+    """A lecture that closes a segment and forgets to unlink it does not map it at the end of the cell."""
+    machine = FakeMachine()
+    machine.is_own_users = True
+    found = watch(machine)
+    machine.segments |= {"closed": None, "mapped": STRANGER}
+    found.look(3)
+    end(machine)
+    (finding,) = found.report()
+    assert finding.message == (
+        "left 5 MiB in /dev/shm ('closed', 1 MiB of it written; by it, or by what ran beside it); "
+        "it stays allocated until it is removed"
+    )
+    assert finding.cell_number == 3
+    assert machine.segments.keys() == {"closed", "mapped"}
 
 
 def test_a_segment_that_a_stranger_took_over_stays():
