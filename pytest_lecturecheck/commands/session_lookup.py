@@ -125,7 +125,7 @@ def side_of(options: argparse.Namespace, reference: str) -> Side:
             raise
         known = sorted(found.stem for found in (root_of(options) / BUDGET_FOLDER).glob("*.toml"))
         budgets = f"there are budgets for {', '.join(known)}" if known else "there are no budget files"
-        msg = f"{exc}\n{reference!r} is no platform either: {budgets} in {BUDGET_FOLDER}"
+        msg = f"{exc}\n{reference!r} is not a platform either: {budgets} in {BUDGET_FOLDER}"
         raise LectureCheckError(msg) from exc
     name = f"{reference}, " if reference != session.name else ""
     return side_of_session(session, f"{name}{session.title}")

@@ -101,7 +101,7 @@ class SessionSettings:
         takes_leases: whether lectures wait for each other.
         capacity_bytes: memory that all lectures together may take, or ``None`` for what the machine can give.
         cohorts: named sets of lectures that run at the same time.
-        programs: programs that are no notebooks, in their order.
+        programs: programs that are not notebooks, in their order.
         variants: the tables ``[variant.NAME]``.
         shard: the part of the lectures to run and the number of parts, or ``None`` for all.
         has_fresh_compile_cache: whether the first of several runs begins with an empty compile cache; ``None`` for
@@ -192,7 +192,7 @@ def resolve(
     """
     file_name, in_file = read_settings_file(rootdir)
     if given.get("budget") and given.get("record"):
-        msg = "--lecture-budget and --lecture-record exclude each other: check, or record"
+        msg = "--lecture-budget and --lecture-record cannot be given together: check, or record"
         raise SettingsError(msg)
     mode = Mode.RECORD if given.get("record") else Mode.CHECK if given.get("budget") else Mode.OFF
     values = {**_DEFAULTS, **in_file, **given}
@@ -214,7 +214,7 @@ def resolve(
     session["suffixes"] = frozenset(session["suffixes"])
     _check_cohorts(session.get("cohorts", ()), rootdir, file_name)
     if mode is Mode.RECORD and (flag := next((name for name in ("replay-capture", "until") if name in given), "")):
-        msg = f"--lecture-{flag} and --lecture-record exclude each other: the values of such a run are no budget"
+        msg = f"--lecture-{flag} and --lecture-record cannot be given together: such a run cannot be a budget"
         raise SettingsError(msg)
     return SessionSettings(
         **session,
@@ -286,7 +286,7 @@ def _trace_request(
         # Nothing is over its limit while limits are recorded.
         return None
     msg = (
-        f"{where} and --lecture-record exclude each other: the times and the memory of a traced run are no budget; "
+        f"{where} and --lecture-record cannot be given together: a traced run cannot be a budget; "
         "record without it, or trace with --lecture-budget"
     )
     raise SettingsError(msg)

@@ -272,7 +272,7 @@ RUN_OPTIONS: Final = (
     Option(
         name="programs",
         group="run",
-        help="table [programs] with NAME = 'Rscript main.R': programs that are no notebooks, run in this order",
+        help="table [programs] with NAME = 'Rscript main.R': programs that are not notebooks, run in this order",
         reader="model.program.parse_programs",
         field="session.programs",
         on_command_line=False,

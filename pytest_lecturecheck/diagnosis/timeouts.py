@@ -39,7 +39,7 @@ def find_startup_timeout(evidence: Evidence) -> Cause | None:
         kind=CauseKind.NEVER_READY,
         headline=headline,
         evidence=tuple(stderr_lines(evidence)),
-        advice=("--lecture-startup-timeout gives it longer",) if evidence.timeout.kind != "lecture" else (),
+        advice=("--lecture-startup-timeout raises this limit",) if evidence.timeout.kind != "lecture" else (),
     )
 
 
@@ -69,7 +69,7 @@ def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
     if evidence.timeout.stopped_by_interrupt is False and _CATCHES_INTERRUPT.search(evidence.source):
         yield "the cell catches the interrupt: write `except Exception:` instead of a bare `except:`"
     elif kind is CauseKind.TIMED_OUT_UNINTERRUPTIBLE:
-        yield "most likely one long call of native code, which looks at no interrupt until it returns"
+        yield "most likely one long call of native code, which does not check for interrupts until it returns"
     if kind is CauseKind.TIMED_OUT_COMPILING and (compiling := find_compiling(evidence)) is not None:
         yield from compiling_advice(evidence, compiling)
     if kind is CauseKind.TIMED_OUT_STARVED:
@@ -77,7 +77,7 @@ def _advice(kind: CauseKind, evidence: Evidence) -> Iterator[str]:
     if kind is CauseKind.TIMED_OUT_PAGING:
         yield "the machine is short of memory: have the cell need less, or run fewer lectures at once"
     if kind is CauseKind.TIMED_OUT_WAITING and other_kill_text(evidence):
-        yield "multiprocessing.Pool waits for ever for a worker that was killed"
+        yield "multiprocessing.Pool waits forever for a worker that was killed"
     if kind is CauseKind.TIMED_OUT_COMPUTING:
         name = "total-timeout" if evidence.timeout.kind == "lecture" else "timeout"
         option = "--timeout TIME" if evidence.is_program else f"{name} in its front matter, or --lecture-{name} TIME"

@@ -174,7 +174,7 @@ def _unknown(
     if not known:
         reason = f"{origin} sets {name!r}, and the cell tagged {PARAMETERS_TAG} assigns nothing"
         return LectureReadError(lecture.name, cell.line, reason)
-    reason = f"{origin} sets {name!r}, which is no parameter of this lecture; {expected_instead(name, known)}"
+    reason = f"{origin} sets {name!r}, which is not a parameter of this lecture; {expected_instead(name, known)}"
     return LectureReadError(lecture.name, cell.line, reason)
 
 
@@ -203,7 +203,7 @@ def convert_value(value: Any, kind: type | None) -> Any:
         return value
     reader = _READERS.get(kind)
     if reader is None:
-        msg = f"is no {kind.__name__} as the default is"
+        msg = f"is not of type {kind.__name__}, as the default is"
         raise SettingsError(msg)
     return reader(value)
 

@@ -96,7 +96,7 @@ def _budgets(path: Path) -> Iterator[PageFact]:
                 wall_seconds=_highest(table.get("wall"), parse_duration),
             )
     except (ValueError, AttributeError, TypeError) as exc:
-        msg = f"{path} is no budget file: {exc}; 'lecturecheck validate' checks it"
+        msg = f"{path} is not a budget file: {exc}; 'lecturecheck validate' checks it"
         raise PageError(msg) from exc
 
 
@@ -109,7 +109,7 @@ def parse_size(text: str) -> float:
     """Return the bytes of a size of a budget file (``"161.6 MiB"``)."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        msg = f"{text!r} is no size"
+        msg = f"{text!r} is not a size"
         raise ValueError(msg)
     return float(match["number"]) * _UNITS[match["unit"]]
 
@@ -118,7 +118,7 @@ def parse_duration(text: str) -> float:
     """Return the seconds of a duration of a budget file (``"5.29 s"``, ``"1 min 06 s"``)."""
     match = _DURATION.fullmatch(text)
     if match is None or not text:
-        msg = f"{text!r} is no duration"
+        msg = f"{text!r} is not a duration"
         raise ValueError(msg)
     hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds

@@ -115,8 +115,8 @@ def ending_text(marks: CellMarks) -> str:
         text += f", {loop_text(None, mark.loop)}"
     if marks.silent_seconds > 0:
         text += (
-            f"; then Python did not answer for {format_duration(marks.silent_seconds)}, as while a call into C holds "
-            "the interpreter"
+            f"; then Python did not answer for {format_duration(marks.silent_seconds)}, as it does while a call into C "
+            "holds the interpreter"
         )
     return one_line(text)
 

@@ -101,7 +101,7 @@ def read_workflows(root: Path) -> list[Workflow]:
     """
     paths = _workflow_paths(root)
     if not paths:
-        msg = f"{root / _FOLDER}: there is no workflow; expected .yml files, for example of GitHub Actions"
+        msg = f"{root / _FOLDER}: no workflow was found; expected .yml files, such as those of GitHub Actions"
         raise SettingsError(msg)
     return [read_workflow(path, path.relative_to(root).as_posix()) for path in paths]
 
@@ -132,7 +132,7 @@ def read_workflow(path: Path, shown: str) -> Workflow:
         msg = f"{shown}: cannot be read as YAML: {' '.join(str(exc).split())}"
         raise SettingsError(msg) from exc
     if not isinstance(document, Table):
-        msg = f"{shown}: it is no mapping; expected a workflow with on and jobs"
+        msg = f"{shown}: it is not a mapping; expected a workflow with on and jobs"
         raise SettingsError(msg)
     events = document.get("on")
     names = list(events) if isinstance(events, Table | list) else [str(events or "")]

@@ -180,7 +180,7 @@ class LectureCollection:
         for path in sorted(self._arguments.named):
             shown = self._shown(path)
             if shown not in collected and not self.is_lecture(path):
-                lines.append(f"{shown!r} is no lecture: {explain_no_lecture(path)}")
+                lines.append(f"{shown!r} is not a lecture: {explain_no_lecture(path)}")
         return lines
 
     def explain_left_out(self, path: Path) -> str:

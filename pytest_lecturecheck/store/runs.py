@@ -202,5 +202,5 @@ def parse_json(text: str) -> Any:
 
 def _refuse_constant(word: str) -> Any:
     """Refuse ``NaN`` and ``Infinity``, which Python reads, JSON does not have, and this tool does not write."""
-    msg = f"it has {word}, which is no number"
+    msg = f"it has {word}, which is not a number"
     raise ValueError(msg)

@@ -195,7 +195,7 @@ def test_damaged_files_are_skipped_and_named(book, capsys):
             ("compare", "last", "zzz"),
             (
                 "{runs}: no kept session is named 'zzz'; expected last, last~1, or one of {name}\n"
-                "'zzz' is no platform either: there are budgets for linux-x86_64-cpu in lecture-budgets"
+                "'zzz' is not a platform either: there are budgets for linux-x86_64-cpu in lecture-budgets"
             ),
         ),
         (("show", "lectures/rate.md"), "{runs}: no kept session ran 'lectures/rate.md'; perhaps {near}"),

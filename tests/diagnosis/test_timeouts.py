@@ -93,7 +93,7 @@ def test_a_kernel_that_was_not_ready_in_time():
     )
     cause = check(evidence, CauseKind.NEVER_READY, "kernel was not ready after 1 min 00 s")
     assert cause.evidence == ("stderr: still here",)
-    assert cause.advice == ("--lecture-startup-timeout gives it longer",)
+    assert cause.advice == ("--lecture-startup-timeout raises this limit",)
     whole = changed(evidence, timeout_kind="lecture")
     cause = check(whole, CauseKind.NEVER_READY, "lecture timed out after 1 min 00 s, before its kernel was ready")
     assert cause.advice == ()

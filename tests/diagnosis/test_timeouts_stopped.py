@@ -86,7 +86,7 @@ def test_a_busy_machine(changes, kind, doing):
 
 CATCHES = ("the cell catches the interrupt: write `except Exception:` instead of a bare `except:`",)
 
-NATIVE = ("most likely one long call of native code, which looks at no interrupt until it returns",)
+NATIVE = ("most likely one long call of native code, which does not check for interrupts until it returns",)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_pool_that_waits_for_a_worker_that_was_killed(kill, text):
         evidence,
         CauseKind.TIMED_OUT_WAITING,
         f"{TIMED_OUT}it was waiting (CPU 0 % of the time){STOPPED}{text}",
-        advice=("multiprocessing.Pool waits for ever for a worker that was killed",) if text else (),
+        advice=("multiprocessing.Pool waits forever for a worker that was killed",) if text else (),
     )
 
 

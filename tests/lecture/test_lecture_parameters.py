@@ -63,7 +63,7 @@ def test_defaults_state_the_types(read):
         (
             {"sise": 1},
             (
-                "a.md:9: axis x sets 'sise', which is no parameter of this lecture; did you mean size? "
+                "a.md:9: axis x sets 'sise', which is not a parameter of this lecture; did you mean size? "
                 "expected one of size, sampler, fast, tol, other"
             ),
         ),

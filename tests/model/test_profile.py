@@ -115,12 +115,12 @@ def test_a_traced_run_is_not_recorded(tmp_path, request_):
     with pytest.raises(SettingsError) as caught:
         settings(tmp_path, record=True, profile=request_)
     assert str(caught.value) == (
-        "--lecture-profile and --lecture-record exclude each other: the times and the memory of a traced run are no "
-        "budget; record without it, or trace with --lecture-budget"
+        "--lecture-profile and --lecture-record cannot be given together: a traced run cannot be a budget; "
+        "record without it, or trace with --lecture-budget"
     )
 
 
 def test_cells_in_a_file_are_not_recorded_either(tmp_path):
     with pytest.raises(SettingsError) as caught:
         settings(tmp_path, "profile = 2", record=True)
-    assert str(caught.value).startswith("lecturecheck.toml profile and --lecture-record exclude each other: ")
+    assert str(caught.value).startswith("lecturecheck.toml profile and --lecture-record cannot be given together: ")

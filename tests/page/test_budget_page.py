@@ -88,7 +88,7 @@ def test_the_folder_of_budgets_is_looked_for_above_the_book(book, tmp_path_facto
 @pytest.mark.parametrize("text", ["x = [", "lectures = 1", '[lectures."a"]\nwall = { seen = ["soon"] }'])
 def test_a_broken_budget_file_is_named(text, book):
     (book / "lecture-budgets" / "bad.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(PageError, match=r"bad\.toml is no budget file: .*; 'lecturecheck validate' checks it"):
+    with pytest.raises(PageError, match=r"bad\.toml is not a budget file: .*; 'lecturecheck validate' checks it"):
         read_facts(book)
 
 

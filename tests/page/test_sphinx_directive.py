@@ -120,5 +120,5 @@ def test_a_broken_budget_file_is_a_warning_of_the_build(book, caplog):
     assert build(book, ".. lecture-budget::\n")[0] == []
     (warning,) = caplog.messages
     assert warning.startswith("intro:1: lecture-budget: ")
-    assert "bad.toml is no budget file" in warning
+    assert "bad.toml is not a budget file" in warning
     assert warning.endswith("[lecturecheck]")

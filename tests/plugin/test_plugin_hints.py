@@ -52,7 +52,7 @@ def test_a_subfolder_with_a_history_of_its_own_keeps_it(pytester, subfolder):
 def test_a_named_file_that_is_no_lecture_says_why(pytester, name, text, reason):
     (pytester.path / name).write_text(text, encoding="utf-8")
     result = pytester.runpytest_inprocess("--lecture-budget", name, *QUIET)
-    result.stdout.fnmatch_lines([f"'{name}' is no lecture: {reason}"])
+    result.stdout.fnmatch_lines([f"'{name}' is not a lecture: {reason}"])
 
 
 def test_a_named_file_that_another_plugin_collects_needs_no_reason(pytester):

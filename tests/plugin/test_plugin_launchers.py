@@ -37,9 +37,9 @@ def test_outside_an_allocation_it_says_how_to_get_one(pytester, lecture, monkeyp
     result = pytester.runpytest_inprocess("--lecture-budget")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     message = (
-        "ERROR: lecturecheck: --lecture-launcher slurm: this is no Slurm allocation (SLURM_JOB_ID is not set); get one "
-        "and run pytest in it: salloc --partition=short --ntasks=2 --mem=8G pytest --lecture-budget --lecture-launcher "
-        "slurm -n 2 ..., or let `lecturecheck slurm LECTURES...` print a job for each lecture"
+        "ERROR: lecturecheck: --lecture-launcher slurm: this is not a Slurm allocation (SLURM_JOB_ID is not set); get "
+        "one and run pytest in it: salloc --partition=short --ntasks=2 --mem=8G pytest --lecture-budget "
+        "--lecture-launcher slurm -n 2 ..., or let `lecturecheck slurm LECTURES...` print a job for each lecture"
     )
     assert message in result.stderr.lines
 

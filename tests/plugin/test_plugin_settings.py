@@ -14,7 +14,7 @@ import pytest
     [
         (
             ["--lecture-budget", "--lecture-record"],
-            "--lecture-budget and --lecture-record exclude each other: check, or record",
+            "--lecture-budget and --lecture-record cannot be given together: check, or record",
         ),
         (["--lecture-budget", "--lecture-runs=0"], "--lecture-runs: '0' is not a whole number of at least 1"),
         (["--lecture-budget", "--lecture-runs=two"], "--lecture-runs: 'two' is not a whole number of at least 1"),

@@ -42,7 +42,9 @@ def test_rows_fit_the_terminal_and_are_five_at_most():
 def test_silence_at_the_end_is_explained():
     silent = replace(long_cell().marks, silent_seconds=130.0)
     *_, last = long_cell_lines(long_entry(status=CellStatus.TIMED_OUT, marks=silent).run)
-    assert last.endswith("; then Python did not answer for 2 min 10 s, as while a call into C holds the interpreter")
+    assert last.endswith(
+        "; then Python did not answer for 2 min 10 s, as it does while a call into C holds the interpreter"
+    )
 
 
 def test_the_line_that_climbed_is_named():

@@ -193,5 +193,5 @@ def test_what_was_in_use_before_and_is_free_now_has_not_stayed():
     )
     stayed = MemoryLevels(parts=(free,), level_bytes=60 * MIB, stayed_bytes=3 * MIB)
     assert list(level_lines(cell(memory_levels=stayed))) == [
-        "after code cell 2 3 MiB stayed: free memory that the allocator keeps 2 MiB"
+        "3 MiB stayed after code cell 2: free memory that the allocator keeps 2 MiB"
     ]

@@ -171,5 +171,5 @@ def test_what_is_no_workflow_is_refused(tmp_path, text):
 
 
 def test_no_workflow_says_what_was_expected(tmp_path):
-    with pytest.raises(SettingsError, match=r"there is no workflow; expected \.yml files"):
+    with pytest.raises(SettingsError, match=r"no workflow was found; expected \.yml files"):
         read_workflows(tmp_path)

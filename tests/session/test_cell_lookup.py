@@ -98,7 +98,7 @@ def test_cells_that_cannot_be_captured_are_reported(tmp_path, given, why):
 
 @pytest.mark.parametrize("flag", ["replay-capture", "until"])
 def test_parts_and_captures_are_not_recorded(tmp_path, flag):
-    with pytest.raises(SettingsError, match=rf"--lecture-{flag} and --lecture-record exclude each other"):
+    with pytest.raises(SettingsError, match=rf"--lecture-{flag} and --lecture-record cannot be given together"):
         resolve({"record": True, flag: read_last_cell("1")}, tmp_path, tmp_path)
     assert resolve({"record": True}, tmp_path, tmp_path).mode is Mode.RECORD
 

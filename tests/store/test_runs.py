@@ -340,8 +340,8 @@ def test_what_is_missing_is_named():
     ("text", "message"),
     [
         ("{", "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ('{"seconds": NaN}', "not JSON: it has NaN, which is no number"),
-        ('{"runs": [-Infinity]}', "not JSON: it has -Infinity, which is no number"),
+        ('{"seconds": NaN}', "not JSON: it has NaN, which is not a number"),
+        ('{"runs": [-Infinity]}', "not JSON: it has -Infinity, which is not a number"),
     ],
 )
 def test_text_that_is_not_json_is_refused(text, message):

@@ -75,9 +75,9 @@ def check_allocation(environment: Mapping[str, str], srun: str | None, settings:
         where += [f"--account={settings.account}"] if settings.account else []
         ask = " ".join(["salloc", *where, "--ntasks=2", "--mem=8G"])
         msg = (
-            "--lecture-launcher slurm: this is no Slurm allocation (SLURM_JOB_ID is not set); get one and run pytest "
-            f"in it: {ask} pytest --lecture-budget --lecture-launcher slurm -n 2 ..., or let `lecturecheck slurm "
-            "LECTURES...` print a job for each lecture"
+            "--lecture-launcher slurm: this is not a Slurm allocation (SLURM_JOB_ID is not set); get one and run "
+            f"pytest in it: {ask} pytest --lecture-budget --lecture-launcher slurm -n 2 ..., or let `lecturecheck "
+            "slurm LECTURES...` print a job for each lecture"
         )
         raise SettingsError(msg)
     return job

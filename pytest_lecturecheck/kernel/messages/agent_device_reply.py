@@ -64,7 +64,7 @@ def clean_compilation(payload: object) -> CompileTimes | str | None:
 
 
 def _plan(payload: object) -> MemoryPlan | None:
-    """Return what the compiler planned for a program, or ``None`` where a part of it is no size."""
+    """Return what the compiler planned for a program, or ``None`` where a part of it is not a size."""
     if not isinstance(payload, dict):
         return None
     sizes = {name: _size(payload.get(name)) for name in _PLAN_SIZES}

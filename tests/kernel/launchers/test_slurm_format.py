@@ -144,7 +144,7 @@ def test_no_allocation(environment):
     with pytest.raises(SettingsError) as raised:
         check_allocation(environment, "/bin/srun", SlurmSettings(partition="short", account="econ"))
     assert str(raised.value) == (
-        "--lecture-launcher slurm: this is no Slurm allocation (SLURM_JOB_ID is not set); get one and run pytest in "
+        "--lecture-launcher slurm: this is not a Slurm allocation (SLURM_JOB_ID is not set); get one and run pytest in "
         "it: salloc --partition=short --account=econ --ntasks=2 --mem=8G pytest --lecture-budget --lecture-launcher "
         "slurm -n 2 ..., or let `lecturecheck slurm LECTURES...` print a job for each lecture"
     )
