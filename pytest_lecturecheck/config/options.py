@@ -9,6 +9,7 @@ default. Values for the whole session are fields of :class:`SessionSettings`; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -212,7 +213,8 @@ def resolve(
     tolerance = fields_of("tolerance", values)
     session = fields_of("session", values)
     session["suffixes"] = frozenset(session["suffixes"])
-    _check_cohorts(session.get("cohorts", ()), rootdir, file_name)
+    variant_names = {variant.name for variant in values.get("variant", ())}
+    _check_cohorts(session.get("cohorts", ()), variant_names, rootdir, file_name)
     if mode is Mode.RECORD and (flag := next((name for name in ("replay-capture", "until") if name in given), "")):
         msg = f"--lecture-{flag} and --lecture-record cannot be given together: such a run cannot be a budget"
         raise SettingsError(msg)
@@ -263,9 +265,13 @@ def _cache_request(
     return None
 
 
-def _check_cohorts(cohorts: tuple[CohortSpec, ...], rootdir: Path, file_name: str) -> None:
-    """Refuse a cohort with a lecture that does not exist, before anything is started."""
+def _check_cohorts(cohorts: tuple[CohortSpec, ...], variants: AbstractSet[str], rootdir: Path, file_name: str) -> None:
+    """Refuse a cohort with the name of a variant, or with a lecture that does not exist, before anything starts."""
     for cohort in cohorts:
+        if cohort.name in variants:
+            name = cohort.name
+            msg = f"{file_name}: [cohort.{name}] and [variant.{name}] would share a budget; give one another name"
+            raise SettingsError(msg)
         for lecture in cohort.lectures:
             if not (rootdir / lecture).is_file():
                 msg = f"{file_name}: [cohort.{cohort.name}]: there is no lecture {lecture!r} below rootdir {rootdir}"

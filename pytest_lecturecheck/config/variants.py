@@ -192,11 +192,20 @@ def _join(points: Sequence[Variant]) -> Variant:
             parameters={**found.parameters, **point.parameters},
             offered={**found.offered, **point.offered},
             environment={**found.environment, **point.environment},
-            settings=point.settings.over(found.settings),
+            settings=_clash(found, point).over(point.settings.over(found.settings)),
             platform=point.platform or found.platform,
             origins={**found.origins, **point.origins},
         )
     return found
+
+
+def _clash(first: Variant, second: Variant) -> RunSettings:
+    """Return that a combination is skipped, where its variants are for two platforms."""
+    platforms = {variant.platform for variant in (first, second) if variant.platform is not None}
+    if len(platforms) < 2:  # noqa: PLR2004 - they differ
+        return RunSettings()
+    names = f"{first.name} is for the platform {first.platform}, and {second.name} for {second.platform}"
+    return RunSettings(skip_reason=f"no machine is both: {names}", origins={"skip_reason": "[variant]"})
 
 
 def select_variants(variants: Sequence[Variant], wanted: Sequence[str]) -> tuple[Variant, ...]:

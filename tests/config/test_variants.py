@@ -114,3 +114,12 @@ def test_numbers_on_the_command_line_are_numbers(text, value):
     assert axis.values == (value,)
     assert type(axis.values[0]) is type(value)
     assert value_text(axis.values[0]) == text
+
+
+def test_variants_of_two_platforms_are_skipped_together():
+    tables = {"t4": {"platform": "linux-t4"}, "arm": {"platform": "linux-arm"}, "f64": {}}
+    found = span({"device": ["cpu", "t4"], "precision": ["f64"]}, **tables)
+    assert found["arm,device=cpu,precision=f64"].settings.skip_reason is None
+    assert found["arm,device=t4,precision=f64"].settings.skip_reason == (
+        "no machine is both: arm is for the platform linux-arm, and device=t4 for linux-t4"
+    )

@@ -62,6 +62,10 @@ def test_invalid_options_are_reported(pytester, lecture, args, message):
         ("memory-slack = 64", "memory-slack: *64*"),
         ("concurrency = [1, 'x']", "concurrency: concurrency [[]1, 'x'] is not understood: *"),
         ("cohort.x.lecture = 3", "cohort: [[]cohort.x]: unknown key 'lecture'; expected: lectures"),
+        (
+            "cohort.x.lectures = ['no.md']\nvariant.x.gpu = 'cpu'",
+            "[[]cohort.x] and [[]variant.x] would share a budget; give one another name",
+        ),
         ("cohort.x.lectures = ['no.md']", "[[]cohort.x]: there is no lecture 'no.md' below rootdir *"),
         ("keep-runs = '3'", "keep-runs: '3' is text; expected a whole number, without quotes"),
         ("runs = '3'", "runs: '3' is text; expected a whole number, without quotes"),
