@@ -221,10 +221,10 @@ def read_trace_request(value: object) -> TraceRequest:
     ``"over"``, or numbers of code cells (``"3,7"``, in a file also ``[3, 7]``), for a trace; ``"memory"``, or
     ``"memory:3,7"``, for a record of memory; ``"levels"``.
     """
-    word, _, rest = value.strip().lower().partition(":") if isinstance(value, str) else ("", "", "")
-    if word == "over" and not rest:
+    word, colon, rest = value.strip().lower().partition(":") if isinstance(value, str) else ("", "", "")
+    if word == "over" and not colon:
         return TraceRequest()
-    if word in {ProfileKind.MEMORY, ProfileKind.LEVELS} and not rest:
+    if word in {ProfileKind.MEMORY, ProfileKind.LEVELS} and not colon:
         return TraceRequest(kind=ProfileKind(word))
     kind = ProfileKind.MEMORY if word == ProfileKind.MEMORY else ProfileKind.TRACE
     cells = rest if kind is ProfileKind.MEMORY else value
@@ -258,6 +258,9 @@ def read_repeat_request(value: object) -> RepeatRequest:
         msg = f"{int(count)} repetitions cannot tell growth from chance; expected {LEAST_REPETITIONS} or more"
         raise SettingsError(msg)
     numbers = frozenset(int(word) for word in words if re.fullmatch("[0-9]{1,6}", word))
+    if 0 in numbers:
+        msg = f"{value!r}: there is no code cell 0; the first one is 1"
+        raise SettingsError(msg)
     tags = frozenset(word for word in words if re.fullmatch("[0-9]{1,6}", word) is None)
     return RepeatRequest(count=int(count), cells=numbers, tags=tags)
 

@@ -124,3 +124,9 @@ def test_cells_in_a_file_are_not_recorded_either(tmp_path):
     with pytest.raises(SettingsError) as caught:
         settings(tmp_path, "profile = 2", record=True)
     assert str(caught.value).startswith("lecturecheck.toml profile and --lecture-record cannot be given together: ")
+
+
+@pytest.mark.parametrize("value", ["memory:", "levels:", "over:", "memory:,", "memory,levels"])
+def test_cells_that_are_left_out_are_not_all_cells(value):
+    with pytest.raises(SettingsError, match=r"are not understood; expected 'over', 'memory', 'levels', or numbers"):
+        read_trace_request(value)

@@ -87,3 +87,8 @@ def test_a_request_that_is_none_says_what_is_expected(value):
 def test_few_repetitions_are_refused():
     with pytest.raises(SettingsError, match=r"^4 repetitions cannot tell growth from chance; expected 5 or more$"):
         read_repeat_request(4)
+
+
+def test_there_is_no_cell_of_number_0_to_repeat():
+    with pytest.raises(SettingsError, match=r"^'5:0,2': there is no code cell 0; the first one is 1$"):
+        read_repeat_request("5:0,2")

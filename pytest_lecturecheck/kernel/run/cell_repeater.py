@@ -66,7 +66,8 @@ class CellRepeater:
         self._limit_seconds = None if limit_seconds == math.inf else limit_seconds
         self.is_lost = self._is_blind = False
         for number in sorted(request.cells - {cell.number for cell in cells}):
-            message = f"code cell {number} was not run again: the lecture has {len(cells)} code cells"
+            has = "1 code cell" if len(cells) == 1 else f"{len(cells)} code cells"
+            message = f"code cell {number} was not run again: the lecture has {has}"
             findings.append(Finding(kind=FindingKind.LEAK, message=message))
         if request.tags and not any(request.tags & cell.tags for cell in cells):
             tags = ", ".join(sorted(request.tags))
