@@ -27,8 +27,9 @@ the likeliest suspect first and the way to rule out each.
 
 A side is a kept session (last, last~1, a commit, part of its name), a .json file of --lecture-report, a .toml budget
 file, or the label of a platform that has one. Of repeated runs the highest values are compared. Values that were
-measured by different methods (an exact peak and a sampled one) are not compared. With --fail-over, differences of up to
-16 MiB or 1 s are ignored, and so are times of different classes of machine. Exit status: 0; 1 if --fail-over found something; 2 if a side cannot be read."""
+measured by different methods (an exact peak and a sampled one) are not compared. With --fail-over, differences of up
+to 16 MiB or 1 s are ignored, and so are times of different classes of machine. Exit status: 0; 1 if --fail-over found
+something; 2 if a side cannot be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
