@@ -200,12 +200,15 @@ def _join(points: Sequence[Variant]) -> Variant:
 
 
 def _clash(first: Variant, second: Variant) -> RunSettings:
-    """Return that a combination is skipped, where its variants are for two platforms."""
-    platforms = {variant.platform for variant in (first, second) if variant.platform is not None}
-    if len(platforms) < 2:  # noqa: PLR2004 - they differ
-        return RunSettings()
-    names = f"{first.name} is for the platform {first.platform}, and {second.name} for {second.platform}"
-    return RunSettings(skip_reason=f"no machine is both: {names}", origins={"skip_reason": "[variant]"})
+    """Return that a combination is skipped, where no machine is what both variants are for."""
+    reason = ""
+    if len({variant.platform for variant in (first, second) if variant.platform is not None}) > 1:
+        names = f"{first.name} is for the platform {first.platform}, and {second.name} for {second.platform}"
+        reason = f"no machine is both: {names}"
+    for one, other in ((first, second), (second, first)):
+        if one.settings.gpu is GpuNeed.CPU and other.settings.gpus is not None:
+            reason = f"{other.name} needs a GPU, and {one.name} runs on the CPU"
+    return RunSettings(skip_reason=reason, origins={"skip_reason": "[variant]"}) if reason else RunSettings()
 
 
 def select_variants(variants: Sequence[Variant], wanted: Sequence[str]) -> tuple[Variant, ...]:

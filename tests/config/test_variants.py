@@ -123,3 +123,11 @@ def test_variants_of_two_platforms_are_skipped_together():
     assert found["arm,device=t4,precision=f64"].settings.skip_reason == (
         "no machine is both: arm is for the platform linux-arm, and device=t4 for linux-t4"
     )
+
+
+@pytest.mark.parametrize("axes", ["device=cpu,gpu gpus=2", "gpus=2 device=cpu,gpu"])
+def test_several_gpus_do_not_run_on_the_cpu(axes):
+    reasons = {name: item.settings.skip_reason for name, item in span(axes).items()}
+    skipped = {reason for name, reason in reasons.items() if "cpu" in name}
+    assert skipped == {"gpus=2 needs a GPU, and device=cpu runs on the CPU"}
+    assert {reason for name, reason in reasons.items() if "cpu" not in name} == {None}
