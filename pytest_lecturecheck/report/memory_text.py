@@ -188,6 +188,9 @@ def level_lines(cell: CellRun) -> Iterator[str]:
         head = f"{format_size(levels.level_bytes)} was in memory {after}"
     elif stayed is not None and stayed <= 0:
         head = f"no more memory {after} than before it"
+    elif stayed is not None and grown and grown[0].grown_bytes > 2 * stayed:
+        # What is new took the place of what was freed.
+        head = f"{format_size(stayed)} more memory {after} than before it, as other memory was freed; new"
     else:
         head = after if stayed is None else f"{format_size(stayed)} stayed {after}"
     named = ", ".join(_grown_text(part) for part in grown[:_PARTS])

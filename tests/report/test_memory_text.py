@@ -195,3 +195,10 @@ def test_what_was_in_use_before_and_is_free_now_has_not_stayed():
     assert list(level_lines(cell(memory_levels=stayed))) == [
         "3 MiB stayed after code cell 2: free memory that the allocator keeps 2 MiB"
     ]
+
+
+def test_new_memory_in_place_of_freed_memory_has_not_all_stayed():
+    levels = MemoryLevels(parts=(PATHS,), level_bytes=900 * MIB, stayed_bytes=4096)
+    assert list(level_lines(cell(memory_levels=levels))) == [
+        "4 KiB more memory after code cell 2 than before it, as other memory was freed; new: `paths` 400 MiB"
+    ]
