@@ -34,6 +34,7 @@ from pytest_lecturecheck.verdict import PackageComparison
 
 _INDENT: Final = "  "
 _ALL_CELLS: Final = 2
+_HEAVIEST: Final = "heaviest cell"
 
 
 def render_summary(
@@ -80,9 +81,26 @@ def render_summary(
         ]
     if replication or has_declared(entries):
         lines += ["", paint(Tone.TITLE, "For a replication report"), replication_line(entries)]
+    if _HEAVIEST not in lines[0]:
+        lines += _heaviest_lines(entries, width)
     has_failed = any(entry.verdict.failed for entry in entries) or any(item.kind.exceeds_limit for item in package)
     tone = Tone.BAD if has_failed else Tone.GOOD
     return [*lines, "", *(paint(tone, row) for row in wrap(count_text(entries), width))]
+
+
+def _heaviest_lines(entries: Sequence[Entry], width: int) -> list[str]:
+    """Name the two cells that people look for where the terminal was too narrow for the column of each lecture's."""
+    made = [entry for entry in entries if entry.was_run]
+    if len(made) < 2:  # noqa: PLR2004 - a single lecture has its row
+        return []
+    texts = []
+    for title, metric in (("highest peak", Metric.PEAK_FOOTPRINT), ("longest cell", Metric.WALL)):
+        cells = [(entry, cell) for entry in made if (cell := entry.run.heaviest_cell(metric)) is not None]
+        found = [(reading, entry, cell) for entry, cell in cells if (reading := cell.measured(metric)) is not None]
+        if found:
+            reading, entry, cell = max(found, key=lambda item: item[0].value)
+            texts.append(f"{title} {reading.text}: {entry.name}, code cell {cell_text(cell)}")
+    return ["", *(row for text in texts for row in wrap(text, width))] if texts else []
 
 
 def _package_lines(items: Sequence[PackageComparison], width: int, paint: Paint) -> list[str]:
@@ -102,7 +120,7 @@ def _table(entries: Sequence[Entry], width: int, paint: Paint) -> list[str]:
         Column(title="limit", right=True),
         Column(title="time", right=True, optional=True),
         *(Column(title=title, right=True, optional=True) for title, _ in more),
-        Column(title="heaviest cell", optional=True),
+        Column(title=_HEAVIEST, optional=True),
     )
     return render_table(columns, [_row(entry, more) for entry in entries], width=width, paint=paint)
 
