@@ -105,7 +105,7 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     if not found:
         why = "no lecture ran first with an empty compile cache and then again (--lecture-runs with variants)"
         return Section(title=title, answer=f"not answered: {why}"), []
-    rows, values, shares, saved = [], [], [], []
+    rows, values, shares, saved, clear = [], [], [], [], 0
     for group in found:
         key = group.conditions
         cold = spread_of([seconds for sample in group.cold if (seconds := _wall(sample)) is not None])
@@ -114,7 +114,10 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         if cold is None:
             continue
         share = None if compiling is None or not cold.median else min(1.0, compiling.median / cold.median)
-        saved += [cold.median - warm.median] if warm is not None else []
+        if warm is not None:
+            saved.append(cold.median - warm.median)
+            # There is one cold run as a rule; it shows something only if it is slower than the warm ones.
+            clear += cold.median > warm.high
         rows.append((key.platform, key.lecture, key.text, *_compile_row(group, cold, compiling, share)))
         if share is not None:
             shares.append(share)
@@ -128,7 +131,7 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
     )
     gain = spread_of(saved)
     if gain is not None and middle is not None:
-        answer += f"; a warm compile cache saves {format_duration(max(0.0, gain.median))} of a run in the median"
+        answer += f"; {_saving_text(gain, clear)}"
     table = Table(
         name="compiling",
         title="First run with an empty compile cache against later ones",
@@ -139,6 +142,15 @@ def environment_section(measured: Measured) -> tuple[Section, list[KeyValue]]:
         rows=tuple(rows),
     )  # fmt: skip
     return Section(title=title, answer=f"{answer}.", basis=count_runs(found), tables=(table,)), values
+
+
+def _saving_text(gain: Spread, clear: int) -> str:
+    """Describe what a warm compile cache saves of a run, where first runs are slower than the noise of later ones."""
+    if not clear:
+        return "what a warm compile cache saves is too noisy to conclude"
+    text = f"a warm compile cache saves {format_duration(max(0.0, gain.median))} of a run in the median"
+    noisy = gain.count - clear
+    return f"{text}, but in {noisy} of {gain.count} less than the noise" if noisy else text
 
 
 def _compile_row(group: Group, cold: Spread, compiling: Spread | None, share: float | None) -> tuple[str, ...]:

@@ -104,6 +104,20 @@ def test_a_prior_is_confirmed_only_by_the_whole_interval(low, high, expected):
     assert judge_prior(Prior(name="p", of="x", low=low, high=high), found) == expected
 
 
+@pytest.mark.parametrize(
+    ("noise", "expected"),
+    [
+        (0.0, "a warm compile cache saves 0.5 s of a run in the median."),
+        (0.9, "what a warm compile cache saves is too noisy to conclude."),
+    ],
+)
+def test_a_cold_run_within_the_noise_shows_no_saving(noise, expected):
+    runs = [kept_in("size=1", 2.0, repeat=1)]
+    runs += [kept_in("size=1", 2.0 + noise * shift, repeat=n) for n, shift in enumerate((-1, -0.5, 0, 0.5, 1), start=2)]
+    answer = section(answer_questions([session_of(*runs, platform=CPU)], Assumptions()), "5.").answer
+    assert answer.endswith(f"; {expected}")
+
+
 def test_a_prior_is_not_decided_by_too_few_runs():
     runs = [
         run for value, seconds in (("f32", 1.0), ("f64", 2.0)) for run in rounds(f"precision={value}", seconds, count=3)
