@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
+from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.safe_text import cut, plain
 
 # IPython's headings: "Cell In[3], line 2, in f(x)", "Input In [3], in <cell line: 2>()", "File ~/a.py:12, in f(x)"; and
@@ -128,9 +129,16 @@ def _without_orphans(rows: Sequence[str]) -> list[str]:
     return result
 
 
-def whole_traceback(traceback: Sequence[str]) -> list[str]:
-    """Return the traceback as the kernel sent it, as safe text, cut only where nobody could read it."""
-    return _trim(cut("\n".join(_rows(traceback)), _FULL_LINES, _LINE_CHARS))
+def whole_traceback(traceback: Sequence[str], lines_by_count: Mapping[int, int] | None = None) -> list[str]:
+    """Return the traceback as the kernel sent it, as safe text, with lines as in :func:`condense_traceback`."""
+    rows = [_with_file_line(row, lines_by_count or {}) for row in _rows(traceback)]
+    return _trim(cut("\n".join(rows), _FULL_LINES, _LINE_CHARS))
+
+
+def lines_by_count(run: Run) -> dict[int, int]:
+    """Return the first line of each cell by execution count; the kernel counts only the cells sent to it."""
+    sent = [cell for cell in run.cells if cell.status.has_run]
+    return {count: cell.line for count, cell in enumerate(sent, start=1) if cell.line is not None}
 
 
 def _rows(traceback: Sequence[str]) -> list[str]:

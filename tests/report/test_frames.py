@@ -167,6 +167,7 @@ def test_the_whole_traceback_loses_only_its_rule_and_control_sequences():
         "Cell In[1], line 1",
         "----> 1 x",
     ]
+    assert whole_traceback(traceback, {1: 30})[1] == "Cell In[1], line 1 (line 30 of the file)"
 
 
 @pytest.mark.parametrize(

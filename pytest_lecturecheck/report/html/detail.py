@@ -15,7 +15,7 @@ from pytest_lecturecheck.model.reported_value import format_reported_value
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.device_table import device_lines
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.frames import condense_traceback
+from pytest_lecturecheck.report.frames import condense_traceback, lines_by_count
 from pytest_lecturecheck.report.html.cell_memory import CellMemory, cell_memories
 from pytest_lecturecheck.report.measurement_text import (
     NO_VALUE,
@@ -182,7 +182,8 @@ def _blocks(entry: Entry) -> Iterator[DetailBlock]:
     if error is None and cell is not None:
         error = cell.error
     if error is not None and error.traceback:
-        yield DetailBlock(title="Traceback (condensed)", text="\n".join(condense_traceback(error.traceback)))
+        rows = condense_traceback(error.traceback, lines_by_count(entry.run))
+        yield DetailBlock(title="Traceback (condensed)", text="\n".join(rows))
     if evidence is not None:
         for title, lines in (
             ("Python stack at the timeout", evidence.timeout.stack),

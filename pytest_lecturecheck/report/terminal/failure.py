@@ -11,7 +11,7 @@ from pytest_lecturecheck.model.finding import Finding, FindingKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.model.run import Run
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.frames import condense_traceback, whole_traceback
+from pytest_lecturecheck.report.frames import condense_traceback, lines_by_count, whole_traceback
 from pytest_lecturecheck.report.measurement_text import focus_text, render_cells
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.terminal.exceeded import remedies, render_exceeded
@@ -177,8 +177,8 @@ def _error(entry: Entry) -> CellError | None:
 
 def _traceback(entry: Entry, error: CellError, width: int, verbosity: int) -> list[str]:
     if verbosity >= 1:
-        return [f"{_INDENT}{row}".rstrip() for row in whole_traceback(error.traceback)]
-    rows = condense_traceback(error.traceback, _lines_by_count(entry.run))
+        return [f"{_INDENT}{row}".rstrip() for row in whole_traceback(error.traceback, lines_by_count(entry.run))]
+    rows = condense_traceback(error.traceback, lines_by_count(entry.run))
     return [line for row in rows for line in _fitted(cut(row, 1, _LINE_CHARS), width)]
 
 
@@ -189,12 +189,6 @@ def _fitted(row: str, width: int) -> list[str]:
     if row.startswith(" "):
         return [f"{_INDENT}{piece}".rstrip() for piece in fold_between_words(row, width - len(_INDENT))]
     return wrap(row, width, first=_INDENT, rest=_INDENT * 2)
-
-
-def _lines_by_count(run: Run) -> dict[int, int]:
-    """Return the first line of each cell by execution count; the kernel counts only the cells sent to it."""
-    sent = [cell for cell in run.cells if cell.status.has_run]
-    return {count: cell.line for count, cell in enumerate(sent, start=1) if cell.line is not None}
 
 
 def _findings(entry: Entry, width: int) -> list[str]:
