@@ -13,7 +13,7 @@ from pytest_lecturecheck.safe_text import one_line
 
 if TYPE_CHECKING:
     from pytest_lecturecheck.commands.planned_jobs import KnownJobs
-    from pytest_lecturecheck.lease.fleet_plan import FleetPlan, PlannedMachine
+    from pytest_lecturecheck.lease.fleet_plan import FleetPlan, PlannedJob, PlannedMachine
     from pytest_lecturecheck.model.fleet import MachineType
 
 HELP: Final = "plan workers, order and time of all recorded lectures on this machine, or on others"
@@ -144,6 +144,9 @@ def _machine_of(kind: MachineType) -> PlannedMachine:
     if not kind.memory_bytes:
         msg = f"[machines.{kind.name}]: memory is missing; expected for example memory = '32 GB'"
         raise SettingsError(msg)
+    if kind.gpu_count and not kind.gpu_bytes:
+        msg = f"[machines.{kind.name}]: gpu-memory is missing; expected for example gpu-memory = '16 GB'"
+        raise SettingsError(msg)
     capacity = Capacity(
         host_bytes=max(1, kind.memory_bytes - reserved_bytes(kind.memory_bytes)),
         devices=dict.fromkeys(range(kind.gpu_count), kind.gpu_bytes),
@@ -174,7 +177,7 @@ def _lines(plan: FleetPlan, machines: Sequence[PlannedMachine], label: str, know
         ]
         if len(own) > _SHOWN:
             lines.append(f"  and {len(own) - _SHOWN} more")
-    lines += [f"does not fit anywhere: {one_line(job.name)} ({format_size(job.host_bytes)})" for job in plan.left_out]
+    lines += [f"does not fit anywhere: {one_line(job.name)} ({_needs(job)})" for job in plan.left_out]
     alone = sum(start.job.seconds for start in plan.starts)
     above = plan.makespan_seconds / plan.lower_bound_seconds - 1 if plan.lower_bound_seconds else 0.0
     lines.append(
@@ -183,6 +186,15 @@ def _lines(plan: FleetPlan, machines: Sequence[PlannedMachine], label: str, know
         f"({above * 100:.0f} % above that)"
     )
     return lines
+
+
+def _needs(job: PlannedJob) -> str:
+    """Describe what a lecture needs of a machine at once."""
+    from pytest_lecturecheck.units import format_size  # noqa: PLC0415 - not for help
+
+    parts = [format_size(job.host_bytes), _count(job.core_count, "core")]
+    parts += [f"{format_size(job.gpu_bytes)} of GPU memory"] if job.gpu_bytes else []
+    return ", ".join(parts)
 
 
 def _fraction_text(plan: FleetPlan, number: int, cards: Mapping[int, int]) -> str:

@@ -60,6 +60,16 @@ def test_what_no_machine_holds_is_named(capsys):
     assert status == 1
     assert plan["left_out"]
     assert {item["name"] for item in plan["machines"]} == {"tiny"}
+    _, out, _ = call(capsys, "plan", "--on", "tiny", "--platform", "linux-x86_64-cpu")
+    # It lacks a card, and not only memory.
+    assert "does not fit anywhere: lectures/gpu.md (990 MiB, 1 core, 2.7 GiB of GPU memory)" in out.splitlines()
+
+
+def test_a_card_of_unknown_size_is_refused(book, capsys):
+    (book / "lecturecheck.toml").write_text("[machines.card]\nmemory = '64 GB'\ngpus = 1\n", encoding="utf-8")
+    status, _, err = call(capsys, "plan", "--on", "card", "--platform", "linux-x86_64-cpu")
+    assert status == 2
+    assert err == "lecturecheck: [machines.card]: gpu-memory is missing; expected for example gpu-memory = '16 GB'\n"
 
 
 @pytest.mark.usefixtures("book")
