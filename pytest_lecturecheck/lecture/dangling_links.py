@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -21,16 +22,17 @@ def find_dangling_links(folder: Path, suffixes: AbstractSet[str]) -> Iterator[Pa
         suffixes: the suffixes of lectures, in lower case; a name without suffix may be that of a folder.
     """
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        entries = sorted(os.scandir(folder), key=operator.attrgetter("name"))
     except OSError:
         return
     for entry in entries:
         # Names that begin with a dot are hidden, and editors keep their locks as dangling links of such names.
         if entry.name.startswith("."):
             continue
-        path = Path(entry.path)
+        # Most entries are files: no Path is made for them.
         if entry.is_symlink():
+            path = Path(entry.path)
             if path.suffix.lower() in suffixes | {""} and not path.exists():
                 yield path
-        elif entry.is_dir(follow_symlinks=False) and not explain_folder(path):
-            yield from find_dangling_links(path, suffixes)
+        elif entry.is_dir(follow_symlinks=False) and not explain_folder(folder / entry.name):
+            yield from find_dangling_links(folder / entry.name, suffixes)
