@@ -93,9 +93,18 @@ class ItemPlanner:
         from pytest_lecturecheck.config.variants import select_variants, span_variants  # noqa: PLC0415 - rarely needed
 
         spanned = span_variants(layers.axes or (), self._settings.variants)
-        if layers.variants is not None:
-            spanned = select_variants(spanned, layers.variants)
-        return spanned or (PLAIN,)
+        if layers.variants is None:
+            return spanned or (PLAIN,)
+        try:
+            return select_variants(spanned, layers.variants) or (PLAIN,)
+        except SettingsError:
+            common = self._common_layers
+            if layers.variants != common.variants:
+                raise
+            # A name that no lecture has is a slip of the pen; one that this lecture has turned off is not.
+            select_variants(span_variants(common.axes or (), self._settings.variants), layers.variants)
+        reason = f"it has no variant {', '.join(layers.variants)}, which was asked for"
+        return (Variant(settings=RunSettings(skip_reason=reason, origins={"skip_reason": "--lecture-variants"})),)
 
     def _layers(self, path: Path, name: str) -> RunSettings:
         if self._collection.may_say_concurrency(path):

@@ -21,7 +21,9 @@ MIX = CohortSpec(name="mix", lectures=("a.md", "b.md"))
 def plan(tmp_path):
     """Plan the items of a file; ``own`` is what the lecture sets itself, ``None`` if it cannot be read."""
 
-    def plan(name, *, own=None, may_set=False, cohorts=(), variants=(), command_line=None):
+    def plan(  # noqa: PLR0913 - what decides about items, and what of them is compared
+        name, *, own=None, may_set=False, cohorts=(), variants=(), command_line=None, shows=lambda item: item.name
+    ):
         def read(_path, name):
             if own is None:
                 raise LectureReadError(name, None, "no lecture")
@@ -35,7 +37,7 @@ def plan(tmp_path):
         )
         collection = SimpleNamespace(may_say_concurrency=lambda _path: may_set)
         planned = ItemPlanner(settings, collection, read).plan(tmp_path / name, name)
-        return [item.name for item in planned]
+        return [shows(item) for item in planned]
 
     return plan
 
@@ -106,3 +108,15 @@ def test_an_unknown_variant_is_refused_with_those_there_are(plan):
 def test_a_lecture_without_variants_is_one_plain_item(plan):
     own = RunSettings(variants=())
     assert plan("a.md", own=own, may_set=True, variants=(Variant(name="small"),)) == [""]
+
+
+def test_a_lecture_that_lacks_the_variants_asked_for_is_skipped(plan):
+    wanted = replace(axes("size=10,20 precision=f64"), variants=("size=20",))
+    for own in (RunSettings(axes=()), axes("size=10")):
+        (reason,) = plan(
+            "a.md", own=own, may_set=True, command_line=wanted, shows=lambda item: item.variant.settings.skip_reason
+        )
+        assert reason == "it has no variant size=20, which was asked for"
+    unknown = replace(wanted, variants=("size=30",))
+    with pytest.raises(SettingsError, match="variant 'size=30' is not known; did you mean size=20"):
+        plan("a.md", own=RunSettings(axes=()), may_set=True, command_line=unknown)
