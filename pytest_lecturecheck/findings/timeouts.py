@@ -48,9 +48,10 @@ def propose_timeouts(measured: Measured) -> ProposedTimeouts | None:
     walls: dict[str, float] = {}
     for key, group in measured.groups.items():
         for sample in group.complete:
-            runs = sample.run.members or (sample.run,)
-            cells = [found.value for run in runs for cell in run.cells if (found := cell.measured(Metric.WALL))]
-            longest[key.lecture] = max([longest.get(key.lecture, 0.0), *cells])
+            # A named cohort has several lectures.
+            for run in sample.run.members or (sample.run,):
+                cells = [found.value for cell in run.cells if (found := cell.measured(Metric.WALL))]
+                longest[run.lecture] = max([longest.get(run.lecture, 0.0), *cells])
             if key.kernel_count == 1:
                 walls[key.lecture] = max(walls.get(key.lecture, 0.0), sample.value(Metric.WALL) or 0.0)
     if not longest:

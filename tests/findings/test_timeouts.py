@@ -1,7 +1,8 @@
 """Timeouts from recorded times, and where they are written."""
 
 import pytest
-from support.made_sessions import kept, session_of
+from support.made_cohorts import cohort, kernel
+from support.made_sessions import KeptRun, kept, replace, session_of
 
 from pytest_lecturecheck.findings.measured import measure
 from pytest_lecturecheck.findings.timeout_edits import with_book_timeout, with_job_timeout, with_own_timeout
@@ -15,6 +16,17 @@ def test_the_default_covers_nine_of_ten_and_others_get_their_own():
     assert dict(found.own_seconds) == {"long.md": 1200}
     # 1.5 times 670 s and ten minutes.
     assert found.job_minutes == 30
+
+
+def test_each_lecture_of_a_cohort_has_its_own_time():
+    joined = cohort(kernel("a.md"), kernel("b.md"), name="mix")
+    slow = replace(joined.run.members[1], cells=kept("b.md", 100, 400.0).run.cells)
+    run = replace(joined.run, members=(kept("a.md", 100, 30.0).run, slow))
+    found = propose_timeouts(measure([session_of(KeptRun(run=run, verdict=joined.verdict))]))
+    assert (found.default_seconds, found.lecture_count) == (1200, 2)
+    usual = [kept(f"{number}.md", 100, 30.0) for number in range(9)]
+    found = propose_timeouts(measure([session_of(*usual, KeptRun(run=run, verdict=joined.verdict))]))
+    assert dict(found.own_seconds) == {"b.md": 1200}
 
 
 def test_without_complete_runs_nothing_is_proposed():
