@@ -29,6 +29,7 @@ _FALLS_BACK: Final = re.compile(
 )
 # The same when they find none, which is normal on a machine without one.
 _HAS_NONE: Final = re.compile(r"(?P<text>No GPU/TPU found, falling back to CPU|Could not find cuda drivers)")
+_SHELL_LINE: Final = re.compile(r"\s*(?:[\w, ]{1,80}=\s*)?(?:!|%(?:sx|system|pip|conda)\b)")
 _INSTALL: Final = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\b.*\b(?:install|uninstall)\b")
 _INSTALLED: Final = re.compile(r"\bSuccessfully (?:un)?installed\b|\b(?:Uni|I)nstalled \d+ package")
 # Of pip, uv, and conda. pip's remark about conflicts with other packages comes after an installation.
@@ -125,7 +126,8 @@ def cell_findings(cell: Cell, reply: Reply, *, is_cut: bool, raised: bool, outpu
         yield from _shell_findings(str(command), int(code), output, reply.payload, at)
     if count := reply.payload.get("breakpoints"):
         message = f"breakpoint() was reached {count} time{'' if count == 1 else 's'}; it returns at once here"
-        yield Finding(kind=FindingKind.BREAKPOINT, message=message, **place)
+        at = {**place, "line": _line_with(cell, "breakpoint(")}
+        yield Finding(kind=FindingKind.BREAKPOINT, message=message, **at)
     if cell.expects_error and not raised:
         message = "the cell is tagged raises-exception and raised nothing"
         yield Finding(kind=FindingKind.ERROR_EXPECTED, message=message, fails_when_strict=True, **place)
@@ -161,10 +163,34 @@ def _line_of_command(cell: Cell, command: str) -> int | None:
         return None
     # %pip runs `PYTHON -m pip ...`.
     wanted = " ".join(command.rpartition(" -m ")[2].split())
-    for number, line in enumerate(cell.source.split("\n")):
+    shell_lines = []
+    for number, line in _joined_lines(cell.source):
         if wanted and wanted in " ".join(line.split()):
             return cell.line + number
-    return cell.line
+        if _SHELL_LINE.match(line):
+            shell_lines.append(number)
+    # A line with variables reads differently when it runs.
+    return cell.line + (shell_lines[0] if len(shell_lines) == 1 else 0)
+
+
+def _joined_lines(source: str) -> Iterator[tuple[int, str]]:
+    """Yield lines with their number from 0; those that end in a backslash are joined with the next, as by IPython."""
+    first, parts = 0, list[str]()
+    for number, line in enumerate(source.split("\n")):
+        first = first if parts else number
+        is_open = line.rstrip().endswith("\\")
+        parts.append(line.rstrip()[:-1] if is_open else line)
+        if not is_open:
+            yield first, " ".join(parts)
+            parts = []
+    if parts:
+        yield first, " ".join(parts)
+
+
+def _line_with(cell: Cell, text: str) -> int | None:
+    """Return the line of the lecture's file that holds a text, or the cell's first line unless it is the only one."""
+    lines = [number for number, line in enumerate(cell.source.split("\n"), start=1) if text in line]
+    return cell.file_line(lines[0]) if len(lines) == 1 else cell.line
 
 
 def _shell_findings(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,6 +183,30 @@ def test_an_install_line_may_explain_a_later_error(code, replaced, may_explain, 
 
 def test_a_shell_line_that_went_well_is_no_finding():
     assert findings(reply(shell_lines=[("ls", 0)])) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "command", "line"),
+    [
+        ("x = 1\n!echo a && \\\n  exit 9", "echo a &&    exit 9", 11),
+        ("x = 1\nfor i in range(3):\n    !exit {i}", "exit 1", 12),
+        ("x = 1\na, b = %sx exit $x", "exit 1", 11),
+        ("!exit {i}\n!exit {j}", "exit 1", 10),
+        ("print('done')\\", "ls", 10),
+    ],
+)
+def test_a_shell_line_that_is_joined_or_has_variables_names_its_line(source, command, line):
+    cell = replace(CELL, source=source, line=10)
+    (finding,) = findings(reply(shell_lines=[(command, 1)]), cell)
+    assert finding.line == line
+
+
+@pytest.mark.parametrize(
+    ("source", "line"), [("x = 1\nbreakpoint()", 11), ("breakpoint()\nbreakpoint()", 10), ("f()", 10)]
+)
+def test_a_breakpoint_names_its_line_where_it_is_the_only_one(source, line):
+    (finding,) = findings(reply(breakpoints=1), replace(CELL, source=source, line=10))
+    assert finding.line == line
 
 
 @pytest.mark.parametrize(("count", "text"), [(1, "1 time"), (2, "2 times")])
