@@ -11,7 +11,7 @@ from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.diagnosis.cause import CauseKind
 from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.report.entry import Entry
-from pytest_lecturecheck.report.memory_text import cell_lines
+from pytest_lecturecheck.report.memory_text import cell_lines, lacks_peak_lines
 from pytest_lecturecheck.safe_text import cut, one_line
 from pytest_lecturecheck.safe_text import plain as safe
 from pytest_lecturecheck.verdict import VerdictKind
@@ -147,7 +147,7 @@ def _commands(entry: Entry, session: str, path: str, name: str) -> Iterator[Next
         yield NextCommand(
             command=f"pytest --lecture-budget --lecture-profile=over {path}", why="where the time of JAX goes"
         )
-    if not is_program and _lacks_lines(entry):
+    if lacks_peak_lines(entry):
         yield NextCommand(
             command=f"pytest --lecture-budget --lecture-profile=memory {path}", why="which lines hold the peak"
         )
@@ -172,10 +172,3 @@ def _is_worth_a_replay(entry: Entry) -> bool:
     if run.members or cause is None or run.evidence is None or not run.evidence.cell_number:
         return False
     return run.captured_cell is None and (cause.kind in _REPLAYED_CAUSES or entry.wall_seconds >= _LONG_SECONDS)
-
-
-def _lacks_lines(entry: Entry) -> bool:
-    """Return True if the memory of the kernel is over its limit, and no record says in which lines it is."""
-    if entry.exceeded.keys().isdisjoint((Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS)):
-        return False
-    return all(cell.memory_profile is None for cell in entry.run.cells)

@@ -54,6 +54,13 @@ def memory_groups(entries: Iterable[Entry]) -> list[tuple[str, list[str]]]:
     return [*found, *((text, [entry.name]) for entry in entries if (text := repetitions_text(entry.run)))]
 
 
+def lacks_peak_lines(entry: Entry) -> bool:
+    """Return True if the memory of the kernel is over its limit, and no record says in which lines it is."""
+    if entry.exceeded.keys().isdisjoint((Metric.PEAK_FOOTPRINT, Metric.PEAK_RSS)) or entry.run.is_program:
+        return False
+    return all(cell.memory_profile is None for cell in entry.run.cells)
+
+
 def repetitions_text(run: Run) -> str:
     """Return how many cells were run again, and how many of them keep more memory each time; empty for none."""
     known = [cell.repetitions for cell in run.cells if cell.repetitions is not None]

@@ -27,6 +27,7 @@ from pytest_lecturecheck.report.measurement_text import (
     plural,
     value_text,
 )
+from pytest_lecturecheck.report.memory_text import lacks_peak_lines
 from pytest_lecturecheck.report.style import Paint, Tone
 from pytest_lecturecheck.report.table import Column, Field, render_table
 from pytest_lecturecheck.report.text import wrap
@@ -125,7 +126,11 @@ def remedies(entry: Entry) -> list[str]:
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
         texts.append(f"edit the limit of {', '.join(by_hand)} {where}; recording keeps limits set by hand.")
-    return [f"If this is intended, {text}" for text in texts]
+    lines = []
+    if lacks_peak_lines(entry):
+        command = f"pytest --lecture-budget --lecture-profile memory {one_line(entry.run.lecture)}"
+        lines.append(f"To see which lines hold the peak, run {command} (memray has to be installed for its kernel).")
+    return [*lines, *(f"If this is intended, {text}" for text in texts)]
 
 
 def _recording(entry: Entry) -> str:
