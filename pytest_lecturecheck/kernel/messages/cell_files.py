@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from pytest_lecturecheck.kernel.messages.awaiting import await_lines
 from pytest_lecturecheck.model.lecture import Cell
 
 _CELL_FILE: Final = re.compile(r"(?:.*[/\\])?ipykernel_[0-9]+[/\\](?P<hash>[0-9]+)\.py")
@@ -59,6 +60,10 @@ class CellFiles:
         rows = cell.source.split("\n")
         source = rows[line - 1] if 0 < line <= len(rows) else ""
         return shown, source, line if cell is self._running else None
+
+    def await_lines(self) -> tuple[int, ...]:
+        """Return the lines at which the running cell can be suspended."""
+        return await_lines(self._running.source)
 
     def is_running(self, path: str) -> bool:
         """Return True if this is the file of the cell that is running."""

@@ -25,6 +25,7 @@ _FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in
 _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
 _TIMED_FILES: Final = frozenset({"<timed exec>", "<timed eval>", "<magic-timeit>"})
 """Names that IPython gives to what it compiles for ``%%time`` and ``%%timeit``."""
+_WAITING_LOOP: Final = "the kernel's event loop, waiting: the cell awaits something that has not ended"
 _FAULT: Final = re.compile(r"^(?:Fatal Python error|Windows fatal exception): .*$", re.MULTILINE)
 _LONGEST_BYTES: Final = 64 * 1024
 _FRAMES: Final = 60
@@ -138,6 +139,10 @@ def parse_stack(text: str, cells: CellFiles) -> Stack:
     """
     found = [match for line in text.splitlines() if (match := _FRAME.fullmatch(line))]
     in_cells = [position for position, frame in enumerate(found) if is_cell_file(frame["path"])]
+    if not in_cells and _is_waiting_loop(found) and (awaits := cells.await_lines()):
+        line = awaits[0] if len(awaits) == 1 else None
+        where = (cells.place("", line, is_running=True),) if line is not None else ()
+        return Stack(frames=(_WAITING_LOOP, *where), cell_line=line)
     if not in_cells:
         return Stack(frames=tuple(_frame_text(frame, "") for frame in found[:_FRAMES]))
     found = found[: in_cells[-1] + 1]
@@ -146,6 +151,11 @@ def parse_stack(text: str, cells: CellFiles) -> Stack:
     if len(frames) > _FRAMES:
         frames = [*frames[: _FRAMES // 2], f"... {len(frames) - _FRAMES} more ...", *frames[-_FRAMES // 2 :]]
     return Stack(frames=tuple(frames), cell_line=line)
+
+
+def _is_waiting_loop(found: Sequence[re.Match[str]]) -> bool:
+    """Return True if the thread waits for events in an event loop of asyncio, and so runs no code of a cell."""
+    return len(found) > 1 and found[0]["name"] == "select" and any(frame["name"] == "run_forever" for frame in found)
 
 
 def _cell_frames(found: Sequence[re.Match[str]], running: str, cells: CellFiles) -> tuple[list[str], int | None]:

@@ -122,6 +122,32 @@ def test_paths_of_windows_tell_nothing_of_the_machine():
     assert parse_stack(text, CELLS).frames[:2] == ("numba/core/compiler.py:4 in run", "a.py:5 in f")
 
 
+LOOP = (("/usr/lib/python3.11/selectors.py", 468, "select"), (f"{HOME}/asyncio/base_events.py", 607, "run_forever"))
+WAITING = "the kernel's event loop, waiting: the cell awaits something that has not ended"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("import asyncio\n!echo hi\nawait asyncio.sleep(60)", 3),
+        ("async def f():\n    await g()\n\nx = [await f()]", 4),
+        ("async for x in y:\n    print(x)", 1),
+        ("z = [x async for x in y]", 1),
+        ("await f()\nawait g()", None),
+    ],
+)
+def test_a_cell_that_awaits_is_at_its_only_await(source, line):
+    stack = parse_stack(dump(*LOOP), CellFiles(replace(RUNNING, source=source)))
+    assert stack.cell_line == line
+    assert stack.frames == ((WAITING,) if line is None else (WAITING, f"code cell 2, line {40 + line}"))
+
+
+@pytest.mark.parametrize("source", ["x = 1", "await f(", "async def f():\n    await g()"])
+def test_a_cell_that_awaits_nothing_shows_the_frames_of_the_loop(source):
+    stack = parse_stack(dump(*LOOP), CellFiles(replace(RUNNING, source=source)))
+    assert (stack.frames[0], stack.cell_line) == ("selectors.py:468 in select", None)
+
+
 def test_a_kernel_between_cells_has_only_its_own_frames():
     assert parse_stack(dump(), CELLS) == Stack(
         frames=("IPython/core/interactiveshell.py:3747 in run_code", "<frozen runpy>:88 in _run_code")
