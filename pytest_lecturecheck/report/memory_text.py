@@ -214,10 +214,7 @@ def level_lines(cell: CellRun) -> Iterator[str]:
     if levels.is_alone and cell.memory_profile is None and peak is not None and levels.level_bytes is not None:
         freed = round(peak.value) - levels.level_bytes
         if freed >= _FREED_FRACTION * peak.value:
-            yield (
-                f"{format_size(freed)} of its peak had been freed by then; --lecture-profile memory names the lines "
-                "that held them"
-            )
+            yield f"{format_size(freed)} of its peak had been freed by then"
 
 
 def _is_moved(part: LevelPart, levels: MemoryLevels) -> bool:

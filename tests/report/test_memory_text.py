@@ -173,7 +173,7 @@ def test_a_level_taken_alone_says_what_is_no_longer_there():
     alone = MemoryLevels(parts=(PATHS,), level_bytes=500 * MIB, is_alone=True)
     assert lines_of(alone) == [
         "500 MiB was in memory after code cell 2: `paths` 400 MiB",
-        "48 MiB of its peak had been freed by then; --lecture-profile memory names the lines that held them",
+        "48 MiB of its peak had been freed by then",
     ]
     # Next to a record there is nothing to ask for.
     assert lines_of(alone, memory_profile=PROFILE) == lines_of(alone)[:1]

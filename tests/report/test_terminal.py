@@ -403,10 +403,7 @@ def test_only_exceeded_values_are_marked():
         (
             over,
             [
-                (
-                    "To see which lines hold the peak, run pytest --lecture-budget --lecture-profile memory "
-                    "lectures/programming/kesten_processes_in_depth.md (memray has to be installed for its kernel)."
-                ),
+                "Run it again with --lecture-profile memory (and memray) to see which lines hold the peak.",
                 (
                     "If this is intended, run pytest --lecture-record "
                     "lectures/programming/kesten_processes_in_depth.md and commit the budget file."

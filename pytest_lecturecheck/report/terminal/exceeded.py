@@ -37,6 +37,7 @@ from pytest_lecturecheck.verdict import Comparison, RelationComparison, Reported
 from pytest_lecturecheck.verdict.values import AnyComparison
 
 _DECLARED: Final = frozenset({VerdictKind.FITS, VerdictKind.NOT_FITTING})
+_PEAK_LINES: Final = "Run it again with --lecture-profile memory (and memray) to see which lines hold the peak."
 _HEAVIEST: Final = 5
 _CHANGES: Final = 12
 
@@ -114,8 +115,9 @@ def remedies(entry: Entry) -> list[str]:
             )
             return [f"{rename}, which keeps its limits. If it is a new one, run {record}"]
         return [f"Run {record}"]
+    lines = [_PEAK_LINES] if lacks_peak_lines(entry) else []
     if entry.budget is None or not entry.is_over:
-        return []
+        return lines
     over = [item.metric for item in entry.verdict.comparisons if item.kind is VerdictKind.OVER]
     by_hand = [metric.label for metric in over if _is_by_hand(entry.budget, metric)]
     texts = []
@@ -126,10 +128,6 @@ def remedies(entry: Entry) -> list[str]:
     if by_hand:
         where = f"in the budget file {one_line(entry.run.platform)}.toml"
         texts.append(f"edit the limit of {', '.join(by_hand)} {where}; recording keeps limits set by hand.")
-    lines = []
-    if lacks_peak_lines(entry):
-        command = f"pytest --lecture-budget --lecture-profile memory {one_line(entry.run.lecture)}"
-        lines.append(f"To see which lines hold the peak, run {command} (memray has to be installed for its kernel).")
     return [*lines, *(f"If this is intended, {text}" for text in texts)]
 
 
