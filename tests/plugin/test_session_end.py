@@ -29,9 +29,10 @@ def exit_status(entries, status, monkeypatch):
     notices = SimpleNamespace(add=lambda *_: None)
     saver = SimpleNamespace(end=lambda **_: None)
     filler = SimpleNamespace(is_whole=True)
+    collected = SimpleNamespace(explain=lambda: "", empty_part="")
     state = SimpleNamespace(context=context, close=lambda: None)
     session = SimpleNamespace(exitstatus=status, config=SimpleNamespace(getoption=lambda _: False))
-    end = ControllerEnd(state, github, notices, saver=saver, filler=filler, explain_empty=lambda: "")
+    end = ControllerEnd(state, github, notices, saver=saver, filler=filler, collected=collected)
     monkeypatch.setattr(end, "_build_differences", list)
     end.pytest_sessionfinish(session)
     return session.exitstatus
