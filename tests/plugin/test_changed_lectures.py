@@ -23,7 +23,8 @@ def book(pytester):
 
     def run(*args):
         given = ("--lecture-budget", "--lecture-changed", "base", "--lecture-report", "r.json")
-        result = pytester.runpytest_inprocess(*given, *args)
+        start = pytester.runpytest_subprocess if "-n" in args else pytester.runpytest_inprocess
+        result = start(*given, *args)
         runs = json.loads((pytester.path / "r.json").read_text())["runs"]
         return result, {item["run"]["lecture"]: item["run"] for item in runs}
 

@@ -15,7 +15,8 @@ def prose(pytester):
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_no_lecture_beside_tests_fails(prose, workers):
-    result = prose.runpytest_inprocess("--lecture-budget", "--lecture-exclude", "out.md", *workers)
+    start = prose.runpytest_subprocess if workers else prose.runpytest_inprocess
+    result = start("--lecture-budget", "--lecture-exclude", "out.md", *workers)
     assert result.ret == 1
     text = result.stdout.str()
     assert (
@@ -50,7 +51,8 @@ def test_a_part_without_lectures_passes(pytester, tests, workers):
     if tests:
         pytester.makepyfile(test_unit=TEST)
     (pytester.path / "a.md").write_text("---\nkernelspec: {name: python3}\n---\n\n```{code-cell}\n1\n```\n")
-    result = pytester.runpytest_inprocess("--lecture-budget", "--lecture-shard", "2/2", *workers)
+    start = pytester.runpytest_subprocess if workers else pytester.runpytest_inprocess
+    result = start("--lecture-budget", "--lecture-shard", "2/2", *workers)
     assert result.ret == 0
     assert "part 2 of 2 has nothing to run: the only lecture is in other parts" in result.stdout.str()
 
