@@ -28,7 +28,7 @@ class ProposedTimeouts:
     Attributes:
         default_seconds: limit of one cell for the whole repository.
         own_seconds: limit of one cell for lectures that need more, by name.
-        job_minutes: limit of a job that runs all lectures one after another.
+        job_minutes: limit of a job that runs all lectures one after another, in the variants of their last session.
         lecture_count: number of lectures that were measured.
     """
 
@@ -45,28 +45,43 @@ def propose_timeouts(measured: Measured) -> ProposedTimeouts | None:
     The default covers nine of ten lectures with a factor of three; the others get a limit of their own.
     """
     longest: dict[str, float] = {}
-    walls: dict[str, float] = {}
-    for key, group in measured.groups.items():
+    for group in measured.groups.values():
         for sample in group.complete:
             # A named cohort has several lectures.
             for run in sample.run.members or (sample.run,):
                 cells = [found.value for cell in run.cells if (found := cell.measured(Metric.WALL))]
                 longest[run.lecture] = max([longest.get(run.lecture, 0.0), *cells])
-            if key.kernel_count == 1:
-                walls[key.lecture] = max(walls.get(key.lecture, 0.0), sample.value(Metric.WALL) or 0.0)
     if not longest:
         return None
     ordered = sorted(longest.values())
     usual = ordered[max(0, math.ceil(_USUAL_FRACTION * len(ordered)) - 1)]
     default = rounded_seconds(_FACTOR * usual)
     own = {name: rounded_seconds(_FACTOR * seconds) for name, seconds in sorted(longest.items())}
-    minutes = (_JOB_FACTOR * sum(walls.values()) + _JOB_EXTRA_SECONDS) / 60
+    minutes = (_JOB_FACTOR * _job_seconds(measured) + _JOB_EXTRA_SECONDS) / 60
     return ProposedTimeouts(
         default_seconds=default,
         own_seconds={name: seconds for name, seconds in own.items() if seconds > default},
         job_minutes=_JOB_STEP_MINUTES * math.ceil(minutes / _JOB_STEP_MINUTES),
         lecture_count=len(longest),
     )
+
+
+def _job_seconds(measured: Measured) -> float:
+    """Return the time of all lectures one after another, on the platform where they take longest."""
+    numbers = {session.name: number for number, session in enumerate(measured.sessions)}
+    items: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for key, group in measured.groups.items():
+        if group.complete:
+            last = max(numbers[sample.session] for sample in group.complete)
+            seconds = max(sample.value(Metric.WALL) or 0.0 for sample in group.complete)
+            items.setdefault((key.platform, key.lecture), []).append((last, seconds))
+    by_platform: dict[str, float] = {}
+    for (platform, _), found in items.items():
+        # Variants of earlier sessions were perhaps tried once (--lecture-axes).
+        newest = max(last for last, _ in found)
+        total = sum(seconds for last, seconds in found if last == newest)
+        by_platform[platform] = by_platform.get(platform, 0.0) + total
+    return max(by_platform.values(), default=0.0)
 
 
 def rounded_seconds(seconds: float) -> int:

@@ -2,6 +2,7 @@
 
 import pytest
 from support.made_cohorts import cohort, kernel
+from support.made_matrix import kept_in
 from support.made_sessions import KeptRun, kept, replace, session_of
 
 from pytest_lecturecheck.findings.measured import measure
@@ -27,6 +28,13 @@ def test_each_lecture_of_a_cohort_has_its_own_time():
     usual = [kept(f"{number}.md", 100, 30.0) for number in range(9)]
     found = propose_timeouts(measure([session_of(*usual, KeptRun(run=run, verdict=joined.verdict))]))
     assert dict(found.own_seconds) == {"b.md": 1200}
+
+
+def test_a_job_runs_all_variants_of_the_last_session():
+    tried = session_of(*(kept_in(f"size={size}", 5000) for size in (1, 2, 3)), name="tried")
+    usual = session_of(kept_in("size=1", 600), kept_in("size=4", 1200), kept_in("", 200, lecture="b.md"), name="usual")
+    # 1.5 times 5000 + 1200 + 200 s and ten minutes; size=1 took 5000 s at most.
+    assert propose_timeouts(measure([tried, usual])).job_minutes == 170
 
 
 def test_without_complete_runs_nothing_is_proposed():
