@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
-from pytest_lecturecheck.kernel.messages.client import Reply, Request
+from pytest_lecturecheck.kernel.messages.request import Reply, Request
 from pytest_lecturecheck.kernel.messages.stack import parse_crash
 from pytest_lecturecheck.kernel.process.child_processes import describe_children, process_clock, wants_cpu
 from pytest_lecturecheck.kernel.process.teardown import interrupt

@@ -15,8 +15,9 @@ import zmq
 from pytest_lecturecheck.deferred_dataclass import dataclass
 from pytest_lecturecheck.kernel.agent import core as agent
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles
-from pytest_lecturecheck.kernel.messages.client import LectureClient, Reply
+from pytest_lecturecheck.kernel.messages.client import LectureClient
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord, read_crash_record
+from pytest_lecturecheck.kernel.messages.request import Reply
 from pytest_lecturecheck.kernel.messages.stack import Stack, StackOffer, ask_stack, parse_stack
 from pytest_lecturecheck.kernel.process.cap import Cap, watch
 from pytest_lecturecheck.kernel.process.launch import Kernel

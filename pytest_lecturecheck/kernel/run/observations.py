@@ -15,7 +15,7 @@ from pytest_lecturecheck.model.metric import Metric
 from pytest_lecturecheck.units import MIB, format_size
 
 if TYPE_CHECKING:
-    from pytest_lecturecheck.kernel.messages.client import Reply
+    from pytest_lecturecheck.kernel.messages.request import Reply
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _TRACEBACK_LINE: Final = re.compile(r"Cell In\[\d+\], line (\d+)")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lecturecheck.kernel.messages.client import Reply
+from pytest_lecturecheck.kernel.messages.request import Reply
 from pytest_lecturecheck.kernel.run.observations import (
     allowed_error_findings,
     cell_error,
