@@ -30,7 +30,7 @@ from pytest_lecturecheck.kernel.process.teardown import (
     kill_tree,
     wait_exit,
 )
-from pytest_lecturecheck.kernel.run.agent_source import module_code, module_source
+from pytest_lecturecheck.kernel.run.agent_source import agent_source, module_code, module_source
 from pytest_lecturecheck.kernel.run.kernel_probes import KernelProbes
 from pytest_lecturecheck.kernel.run.oom_watch import OomWatch
 from pytest_lecturecheck.model.evidence import KernelExit, WatchdogStop
@@ -313,7 +313,7 @@ class KernelSession:
 
 
 def _agent_code(folder: str) -> str:
-    sources = {name: module_source(name) for name in _AGENT_MODULES}
+    sources = {name: agent_source(name) for name in _AGENT_MODULES}
     install = f"Agent(shell, {folder!r}, {sources!r}).install()"
     return (
         f"exec(compile({module_source('core') + install!r}, '{_AGENT_FILE}', 'exec'), "
@@ -324,7 +324,7 @@ def _agent_code(folder: str) -> str:
 @functools.cache
 def _compiled_agent() -> bytes:
     """Return the agent for kernels of this interpreter; compiling it would take a tenth of a kernel's start."""
-    sources: dict[str, Any] = {name: module_source(name) for name in _AGENT_MODULES}
+    sources: dict[str, Any] = {name: agent_source(name) for name in _AGENT_MODULES}
     for name in _ALWAYS_LOADED:
         sources[name] = module_code(name, agent.module_file(name))
     return marshal.dumps((module_code("core", _AGENT_FILE), sources))

@@ -3,7 +3,7 @@
 import pytest
 from support.made_entries import GIB, MACHINE, cell, replace
 
-from pytest_lecturecheck.kernel.agent import device_agent
+from pytest_lecturecheck.kernel.agent import device_libraries
 from pytest_lecturecheck.kernel.messages.agent_device_reply import clean_compilation
 from pytest_lecturecheck.kernel.messages.crash_record import CrashRecord
 from pytest_lecturecheck.kernel.run.plan_findings import excess_text, plan_findings
@@ -116,8 +116,8 @@ class Client:
 
 def test_the_largest_new_program_is_kept(monkeypatch):
     bridge = type("Bridge", (), {"_backends": {"cpu": Client(Program("jit_a", 5), Program("jit_b", 9))}})
-    monkeypatch.setitem(device_agent.sys.modules, "jax._src.xla_bridge", bridge)
+    monkeypatch.setitem(device_libraries.sys.modules, "jax._src.xla_bridge", bridge)
     seen = set()
-    found = device_agent.largest_plan(seen)
+    found = device_libraries.largest_plan(seen)
     assert (found["program"], found["total_bytes"], found["temporary_bytes"]) == ("jit_b", 10, 9)
-    assert device_agent.largest_plan(seen) is None
+    assert device_libraries.largest_plan(seen) is None
