@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.config.environment import CACHE_VARIABLE
-from pytest_lecturecheck.files import remove_tree
 
 COLD: Final = "cold"
 """The compile cache was empty when the run began."""
@@ -21,10 +21,16 @@ _KEEP_ALL: Final = {
 
 
 class CompileCaches:
-    """One folder for each lecture and variant, made when it is first asked for."""
+    """
+    One folder for each lecture and variant, made when it is first asked for.
 
-    def __init__(self) -> None:
+    Args:
+        guard: receives the folder of all, and removes it when the session ends, however that happens.
+    """
+
+    def __init__(self, guard: Callable[[Path], None]) -> None:
         """Make no folder yet."""
+        self._guard = guard
         self._root: Path | None = None
         self._folders: dict[tuple[str, str], Path] = {}
 
@@ -39,13 +45,7 @@ class CompileCaches:
         is_first = (lecture, variant) not in self._folders
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="lecturecheck-compiled-"))
+            self._guard(self._root)
         folder = self._folders.setdefault((lecture, variant), self._root / f"{len(self._folders) + 1}")
         folder.mkdir(exist_ok=True)
         return {CACHE_VARIABLE: str(folder), **_KEEP_ALL}, COLD if is_first else WARM
-
-    def close(self) -> None:
-        """Remove all folders; safe to call twice."""
-        if self._root is not None:
-            remove_tree(self._root)
-            self._root = None
-        self._folders.clear()

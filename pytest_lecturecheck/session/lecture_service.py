@@ -45,7 +45,7 @@ class LectureService:
         self._context = context
         self._workbench: Workbench | None = None
         self._states = FailureStates(context)
-        self._caches = CompileCaches()
+        self._caches = CompileCaches(lambda folder: self._open_workbench().guard(folder))
         self._reader = LectureReader(context)
         self._changed: ChangedLectures | None = None
         self._caching = BookCaching(context)
@@ -147,4 +147,3 @@ class LectureService:
         self._caching.close()
         if self._workbench is not None:
             self._workbench.close()
-        self._caches.close()

@@ -44,8 +44,10 @@ def _clean_up_all(runs: dict[bytes, bytes]) -> None:
 
     # There are neither site-packages nor an editable installation without the module site.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
-    for token, text in runs.items():
-        clean_up(token.decode(), json.loads(text))
+    found = [(token.decode(), json.loads(text)) for token, text in runs.items()]
+    # What has no process is a folder of all runs, and they may still write there.
+    for token, run in sorted(found, key=lambda item: not item[1].get("pid")):
+        clean_up(token, run)
 
 
 def clean_up(token: str, run: dict[str, object]) -> None:

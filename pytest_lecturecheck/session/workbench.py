@@ -6,12 +6,14 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Final
 
 import zmq
 import zmq.asyncio
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
+from pytest_lecturecheck.files import remove_tree
 from pytest_lecturecheck.kernel.launchers.local_launcher import LOCAL, close_servers
 from pytest_lecturecheck.kernel.launchers.port import Launcher
 from pytest_lecturecheck.kernel.run.cohort_kernels import WATCH_SECONDS, CohortEnd, run_cohort
@@ -92,7 +94,7 @@ class Workbench:
         self._gpus = open_gpu_monitor()
         # On Windows only the kernel itself watches its parent.
         self._reaper = None if os.name == "nt" else Reaper()
-
+        self._folders: list[Path] = []
         self._spares = SpareKernels(self._reaper)
         self._ports = Ports(
             probes=MachineProbes(self._gpus, on_kernel),
@@ -226,12 +228,22 @@ class Workbench:
             self._context = context
         return self._context
 
+    def guard(self, folder: Path) -> None:
+        """Have a folder for kernels removed with this bench, or by the reaper if the session is killed before."""
+        self._folders.append(folder)
+        if self._reaper is not None:
+            self._reaper.add(folder.name, pid=0, folders=[str(folder)], group=None)
+
     def close(self) -> None:
-        """Stop the loop and its sockets; safe to call twice."""
+        """Stop the loop and its sockets, and remove the folders that are guarded; safe to call twice."""
         self._end_spares()
         self._loop.close()
         close_servers()
         self._gpus.close()
+        for folder in self._folders:
+            remove_tree(folder)
+            if self._reaper is not None:
+                self._reaper.remove(folder.name)
         if self._reaper is not None:
             self._reaper.close()
         if self._context is not None:

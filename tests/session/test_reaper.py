@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -25,6 +26,23 @@ os.kill(os.getpid(), 9)
 """
 
 
+WRITER = """
+import pathlib, sys, time
+while True:
+    path = pathlib.Path(sys.argv[1])
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+"""
+GUARDING = """
+import os, sys
+from pytest_lecturecheck.session.reaper import Reaper
+reaper, (folder, token, pid) = Reaper(), sys.argv[1:]
+reaper.add("folder", pid=0, folders=[folder], group=None)
+reaper.add(token, pid=int(pid), folders=[], group=None)
+os.kill(os.getpid(), 9)
+"""
+
+
 def sleeper(token):
     return subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"], env={**os.environ, RUN_TOKEN_VARIABLE: token}
@@ -42,6 +60,25 @@ def test_a_killed_reaper_is_replaced_and_knows_all_runs():
         for run in runs:
             run.kill()
             run.wait()
+
+
+def test_folders_of_all_runs_are_removed_after_the_runs(tmp_path):
+    folder = tmp_path / "lecturecheck-compiled-x"
+    folder.mkdir()
+    token = f"{os.getpid()}-reaper-folder"
+    run = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder / "program")], env={**os.environ, RUN_TOKEN_VARIABLE: token}
+    )
+    try:
+        subprocess.run([sys.executable, "-c", GUARDING, str(folder), token, str(run.pid)], check=False, timeout=60)
+        assert run.wait(timeout=60) == -9
+        deadline = time.monotonic() + 60
+        while folder.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        run.kill()
+        run.wait()
 
 
 def test_the_reaper_exits_with_its_session():
