@@ -304,14 +304,6 @@ class LectureClient(NotebookClient):
             Whether the cell ended; ``False`` after ``seconds``, when the process ended first, and when the kernel will
             never answer (see :attr:`Request.no_answer`).
         """
-        ended = await self._wait_end(request, seconds)
-        if ended and self.errors and request.reply.status == "ok":
-            # A lecture may have sent the reply. The kernel's own comes through another socket than the end of the
-            # output, and so perhaps later.
-            await self._wait(request.contradicted, _CONTRADICTION_SECONDS)
-        return ended
-
-    async def _wait_end(self, request: Request, seconds: float | None) -> bool:
         loop, answer = asyncio.get_running_loop(), AnswerWatch(self.kernel, self._channels, request.msg_id)
         deadline = None if seconds is None else loop.time() + seconds
         answered_at: float | None = None
@@ -332,6 +324,16 @@ class LectureClient(NotebookClient):
                     return True
                 if self._will_never_answer(request, answer):
                     return False
+
+    async def wait_contradiction(self, request: Request) -> None:
+        """
+        Wait for a second reply where the first one says "ok" and the output has an error; call it after measuring.
+
+        A lecture may have sent the first one. The kernel's own reply comes through another socket than the end of the
+        output, and so perhaps later.
+        """
+        if self.errors and request.reply.status == "ok":
+            await self._wait(request.contradicted, _CONTRADICTION_SECONDS)
 
     def _will_never_answer(self, request: Request, answer: AnswerWatch) -> bool:
         if request.reply.status:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_lecturecheck.deferred_dataclass import dataclass
+from pytest_lecturecheck.kernel.agent.core import TIMED_FILES
 from pytest_lecturecheck.kernel.messages.cell_files import CellFiles, is_cell_file
 from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
 
@@ -23,8 +24,6 @@ from pytest_lecturecheck.kernel.messages.crash_record import read_private_file
 _IS_LINUX: Final[bool] = sys.platform.startswith("linux")
 _FRAME: Final = re.compile(r'  File "(?P<path>.*)", line (?P<line>[0-9]{1,9}) in (?P<name>.*)')
 _PACKAGES: Final = re.compile(r".*[/\\](?:site-packages|dist-packages)[/\\]")
-_TIMED_FILES: Final = frozenset({"<timed exec>", "<timed eval>", "<magic-timeit>"})
-"""Names that IPython gives to what it compiles for ``%%time`` and ``%%timeit``."""
 _WAITING_LOOP: Final = "the kernel's event loop, waiting: the cell awaits something that has not ended"
 _FAULT: Final = re.compile(r"^(?:Fatal Python error|Windows fatal exception): .*$", re.MULTILINE)
 _LONGEST_BYTES: Final = 64 * 1024
@@ -168,7 +167,7 @@ def _cell_frames(found: Sequence[re.Match[str]], running: str, cells: CellFiles)
         if path == running:
             innermost = line
             place = cells.place(path, line, is_running=True)
-        elif magic_line and (path in _TIMED_FILES or cells.is_below(path, magic_line)):
+        elif magic_line and (path in TIMED_FILES or cells.is_below(path, magic_line)):
             # The body of a cell magic is compiled on its own, and counts its lines from the one after the magic.
             innermost = magic_line + line
             place = cells.place(path, innermost, is_running=True)

@@ -163,6 +163,8 @@ class CellRunner:
             self.marks = self._parts.marking.end()
             measured = session.probe.end_cell()
             used = devices.end_cell()
+        if has_ended:
+            await session.client.wait_contradiction(request)
         if used:
             measured = replace(measured, readings={**measured.readings, **used})
         return request, measured, has_ended

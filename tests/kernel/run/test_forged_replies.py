@@ -1,5 +1,6 @@
 """Replies that a lecture sends in the kernel's name."""
 
+from support.fakes import FakeProbe
 from support.forged_replies import UNTRUSTED, forge
 
 from pytest_lecturecheck.model.run import Outcome
@@ -29,18 +30,37 @@ def test_a_second_reply_with_an_error_counts_and_is_a_finding(bench):
     assert (1, f"more than one reply arrived; a kernel sends one{UNTRUSTED}") in findings(run)
 
 
-def test_a_second_reply_may_arrive_after_the_end_of_the_output(bench):
-    run = bench.run(
-        "import threading\n"
-        "send = get_ipython().kernel.session.send\n"
-        "def send_late(stream, kind, *args, **named):\n"
-        "    if kind == 'execute_reply':\n"
-        "        return threading.Timer(0.3, send, (stream, kind, *args), named).start()\n"
-        "    return send(stream, kind, *args, **named)\n"
-        + forge("ok", ends=False)
-        + "kernel.session.send = send_late\n"
-        "1 / 0"
-    )
+LATE_REPLY = """
+import pathlib, threading, time
+send = get_ipython().kernel.session.send
+
+def send_when_measured(*args, **named):
+    while not pathlib.Path("measured").exists():
+        time.sleep(0.01)
+    send(*args, **named)
+
+def send_late(stream, kind, *args, **named):
+    if kind != "execute_reply":
+        return send(stream, kind, *args, **named)
+    threading.Thread(target=send_when_measured, args=(stream, kind, *args), kwargs=named, daemon=True).start()
+"""
+
+
+class NotingProbe(FakeProbe):
+    """Leaves a file where the kernel runs once the first cell is measured."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
+
+    def end_cell(self):
+        (self.folder / "measured").touch()
+        return super().end_cell()
+
+
+def test_a_second_reply_is_waited_for_after_measuring(bench):
+    source = f"{LATE_REPLY}{forge('ok', ends=False)}kernel.session.send = send_late\n1 / 0"
+    run = bench.run(source, probe=NotingProbe(bench.folder))
     assert (1, f"more than one reply arrived; a kernel sends one{UNTRUSTED}") in findings(run)
 
 
