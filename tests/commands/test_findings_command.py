@@ -91,12 +91,15 @@ def test_timeouts_leave_files_outside_of_the_repository_alone(book, capsys):
     root = book / "inner"
     root.mkdir()
     (book / "secret.md").write_text("---\ntoken: 1\n---\n", encoding="utf-8")
+    write(root, {"_config.yml": "execute:\n  timeout: 9000\n"})
     runs = [kept("../secret.md", 100, 400.0), *(kept(f"{number}.ipynb", 100, 5.0) for number in range(19))]
     keep(root, session_of(*runs))
     status, out, _ = call(capsys, "findings", "--root", "inner", "--timeouts", "t.patch")
     assert status == 0
     assert "../secret.md: not changed, set it by hand" in out
-    assert "token" not in (book / "t.patch").read_text(encoding="utf-8")
+    patch = (book / "t.patch").read_text(encoding="utf-8")
+    assert "token" not in patch
+    assert "+  timeout: 60" in patch
 
 
 def test_a_session_counts_once_however_often_it_is_named(book, capsys):
